@@ -152,8 +152,10 @@ def test_every_ipv4_address_agrees_with_the_standard_library(address: ipaddress.
     shared = address in ipaddress.ip_network("100.64.0.0/10")
     service = str(address) == "168.63.129.16"
     expected = address.is_private or address.is_link_local or address.is_loopback or shared or service
-    for spelling in (str(address), str(int(address)), hex(int(address)), f"0{int(address):o}", f"{address}."):
+    for spelling in (str(address), str(int(address)), hex(int(address)), f"{address}."):
         assert is_private(spelling) is expected
+    if expected:  # the other way round does not hold: a leading zero has two readings
+        assert is_private(f"0{int(address):o}")
 
 
 @given(st.ip_addresses(v=6))
