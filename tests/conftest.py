@@ -1,7 +1,8 @@
 """Fixtures and hooks of the suite: witnesses that close themselves, and ``async def`` tests with a deadline.
 
-An ``async def test_...`` needs no decorator: it runs inside the reactor that ``--reactor`` chose. Every test has a
-deadline (:data:`DEADLINE` seconds, or ``@pytest.mark.deadline(seconds)``) after which it fails instead of hanging.
+An ``async def test_...`` needs no decorator: it runs inside the reactor that ``--reactor`` chose. Every
+test has a deadline (:data:`DEADLINE` seconds, or ``@pytest.mark.deadline(seconds)``) after which it fails
+instead of hanging.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ def _surroundings() -> Iterator[None]:
 
 @pytest.fixture
 def sites() -> Iterator[Sites]:
-    """Opens witnesses: ``sites("127.0.0.2", tls=True)``, ``sites.named("a.test", "b.test")``; closed after the test."""
+    """Opens witnesses: ``sites("127.0.0.2", tls=True)``, ``sites.named("a.test", "b.test")``; closed after
+    the test."""
     opener = Sites()
     yield opener
     opener.close()

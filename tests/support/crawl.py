@@ -1,7 +1,7 @@
 """Real crawls for tests: in this process beside a witness, or as a ``scrapy`` process.
 
-``crawl()`` runs one crawl with scrapy-scour's add-on, or with stock Scrapy for the twin of a test, and tells what came
-of it. Names are resolved by :mod:`tests.support.resolver`, so nothing leaves the machine.
+``crawl()`` runs one crawl with scrapy-scour's add-on, or with stock Scrapy for the twin of a test, and
+tells what came of it. Names are resolved by :mod:`tests.support.resolver`, so nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -85,8 +85,9 @@ class Failed:
 class Result:
     """What came of a crawl.
 
-    ``responses`` and ``errors`` are what reached the callbacks and errbacks of :class:`Requests`; another spider's
-    are its own affair. ``log`` holds every record of every logger from DEBUG up while the crawl ran.
+    ``responses`` and ``errors`` are what reached the callbacks and errbacks of :class:`Requests`; another
+    spider's are its own affair. ``log`` holds every record of every logger from DEBUG up while the crawl
+    ran.
     """
 
     stats: dict[str, Any] = field(default_factory=dict)
@@ -210,9 +211,10 @@ async def crawl(
 ) -> Result:
     """Run one crawl to its end; what refuses to start raises here.
 
-    :param start: a spider class, or URLs and requests for the :class:`Requests` spider. A URL given as text is
-        requested with ``dont_filter``, as Scrapy's own ``start()`` does; give a Request to choose.
-    :param settings: on top of :data:`BASE_SETTINGS`. :param stock: Scrapy alone with ROBOTSTXT_OBEY, for twins.
+    :param start: a spider class, or URLs and requests for the :class:`Requests` spider. A URL given as text
+        is requested with ``dont_filter``, as Scrapy's own ``start()`` does; give a Request to choose.
+    :param settings: on top of :data:`BASE_SETTINGS`. :param stock: Scrapy alone with ROBOTSTXT_OBEY, for
+        twins.
     :param addon: False leaves the add-on out without choosing stock (for the way in by explicit settings).
     :param jobdir: JOBDIR. :param hosts: names for this crawl beside those of the open named sites.
     :param follow: follow links; :param domains: ``allowed_domains``; both for the Requests spider.
@@ -322,7 +324,8 @@ def run_scrapy(
     """Run ``scrapy`` with *args* in *cwd*; stdout and stderr come as text.
 
     :param settings: each becomes ``-s NAME=VALUE`` (dictionaries and lists as JSON).
-    :param hosts: names beside those of the open named sites. :param timeout: seconds; TimeoutExpired after that.
+    :param hosts: names beside those of the open named sites. :param timeout: seconds; TimeoutExpired after
+        that.
     """
     values = {DNS_RESOLVER_SETTING: f"{resolver.__name__}.ProcessResolver", **(settings or {})}
     command = [sys.executable, "-m", "scrapy", *args]
@@ -345,7 +348,8 @@ def run_scrapy(
 def process_environment(
     hosts: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The environment of a ``scrapy`` process of a test: the package importable, the test's names, no proxies."""
+    """The environment of a ``scrapy`` process of a test: the package importable, the test's names, no
+    proxies."""
     clean = clean_environment()
     path = os.pathsep.join([str(ROOT), *filter(None, [clean.get("PYTHONPATH")])])
     names = json.dumps({**resolver.NAMES, **(hosts or {})})

@@ -1,9 +1,10 @@
-"""Names for tests: ``*.test`` names lead to loopback addresses that the test chose, nothing leaves the machine.
+"""Names for tests: ``*.test`` names lead to loopback addresses that the test chose, nothing leaves the
+machine.
 
-Looked up in this order: the mapping (names, or address literals that a test wants elsewhere), ``localhost`` and names
-under it, literals of loopback addresses in every spelling that the system accepts. An unknown ``*.test`` or
-``*.invalid`` name does not exist, as in a real DNS. Anything else is refused as well, and is remembered in
-``Resolver.strays``: a test that asks for it is wrong, and the harness fails it.
+Looked up in this order: the mapping (names, or address literals that a test wants elsewhere), ``localhost``
+and names under it, literals of loopback addresses in every spelling that the system accepts. An unknown
+``*.test`` or ``*.invalid`` name does not exist, as in a real DNS. Anything else is refused as well, and is
+remembered in ``Resolver.strays``: a test that asks for it is wrong, and the harness fails it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ NAMES: dict[str, str] = {}
 """Name to loopback address, of the named sites that are open in this process."""
 
 HOSTS_VARIABLE = "WITNESS_HOSTS"
-"""Environment variable (JSON object, name to address) that :class:`ProcessResolver` reads in a crawl of its own."""
+"""Environment variable (JSON object, name to address) that :class:`ProcessResolver` reads in a crawl of its
+own."""
 
 _system_getaddrinfo = socket.getaddrinfo
 

@@ -1,12 +1,12 @@
 """The witness: a real HTTP server on a loopback address whose own log says what a crawl asked for.
 
-A :class:`Site` answers from threads, so it runs beside a crawl in the same process. 127.0.0.1, 127.0.0.2 and so
-on are separate hosts on Linux; several sites on different addresses may share one port number.
+A :class:`Site` answers from threads, so it runs beside a crawl in the same process. 127.0.0.1, 127.0.0.2
+and so on are separate hosts on Linux; several sites on different addresses may share one port number.
 
-Times are seconds of :func:`time.monotonic`, comparable between the sites of one process. ``ended`` is taken just
-*before* the last bytes go to the kernel: a client cannot react earlier than that, while a clock read after the call
-would include the wait of this thread for the interpreter lock and show gaps that are too short and overlaps that
-never were.
+Times are seconds of :func:`time.monotonic`, comparable between the sites of one process. ``ended`` is taken
+just *before* the last bytes go to the kernel: a client cannot react earlier than that, while a clock read
+after the call would include the wait of this thread for the interpreter lock and show gaps that are too
+short and overlaps that never were.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import gzip
 import http
 import http.server
 import ipaddress
+import itertools
 import math
 import select
 import socket
@@ -43,7 +44,8 @@ SLICE = 16384
 """Octets handed to the kernel at once; ``Seen.sent`` is exact to one partly written slice."""
 
 SEND_BUFFER = 16384
-"""Octets that the kernel may hold for an answer, kept small so that ``Seen.sent`` follows what the client read."""
+"""Octets that the kernel may hold for an answer, kept small so that ``Seen.sent`` follows what the client
+read."""
 
 Headers = Mapping[str, "str | bytes | None"] | Sequence[tuple[str, "str | bytes | None"]]
 Ending = Literal["keep", "close", "reset", "hang"]
@@ -53,8 +55,9 @@ Ending = Literal["keep", "close", "reset", "hang"]
 class Answer:
     """What to answer. Every delay is in seconds.
 
-    :param headers: added to the defaults (Date, Content-Type, Content-Length or Transfer-Encoding); one that is named
-        here replaces its default, and a value of None drops it. Text goes out as Latin-1, or UTF-8 where it does not fit.
+    :param headers: added to the defaults (Date, Content-Type, Content-Length or Transfer-Encoding); one
+        that is named here replaces its default, and a value of None drops it. Text goes out as Latin-1, or
+        UTF-8 where it does not fit.
     :param delay: before the first byte. :param body_delay: between the head and the body.
     :param piece: octets per write of the body (None: all at once). :param pause: between two pieces.
     :param encoding: compresses the body and says so: gzip, deflate or br.
@@ -153,10 +156,10 @@ def redirect(location: str | bytes, status: int = 302, **options: Any) -> Answer
 class Seen:
     """One request as the server saw it, and what became of its answer.
 
-    ``at``: the request line had arrived. ``ended``: the last byte was about to leave, or the connection was dropped;
-    None while the answer is under way. ``path``: raw, with the query. ``sent``: octets of the body (with chunk
-    framing) handed to the kernel. ``aborted``: the client went away before the end. ``connection``: 1 for the first
-    connection of the site. ``status``: None when no status line was sent.
+    ``at``: the request line had arrived. ``ended``: the last byte was about to leave, or the connection was
+    dropped; None while the answer is under way. ``path``: raw, with the query. ``sent``: octets of the body
+    (with chunk framing) handed to the kernel. ``aborted``: the client went away before the end.
+    ``connection``: 1 for the first connection of the site. ``status``: None when no status line was sent.
     """
 
     at: float
@@ -185,11 +188,12 @@ Route = Callable[[Seen], "Answer | str | bytes"]
 
 
 def gaps(seen: Iterable[Seen]) -> list[float]:
-    """Seconds from the end of each answer to the next request; negative when they overlap, -inf after an open one."""
+    """Seconds from the end of each answer to the next request; negative when they overlap, -inf after an
+    open one."""
     ordered = sorted(seen, key=lambda one: one.at)
     latest = -math.inf
     result = []
-    for one, following in zip(ordered, ordered[1:], strict=False):
+    for one, following in itertools.pairwise(ordered):
         latest = max(latest, math.inf if one.ended is None else one.ended)
         result.append(following.at - latest)
     return result
@@ -198,7 +202,7 @@ def gaps(seen: Iterable[Seen]) -> list[float]:
 def starts(seen: Iterable[Seen]) -> list[float]:
     """Seconds from each request to the next one."""
     ordered = sorted(one.at for one in seen)
-    return [b - a for a, b in zip(ordered, ordered[1:], strict=False)]
+    return [b - a for a, b in itertools.pairwise(ordered)]
 
 
 def max_in_flight(seen: Iterable[Seen]) -> int:
@@ -216,12 +220,12 @@ class Site:
     """An HTTP/1.1 server on one loopback address.
 
     :param address: the loopback address to listen on. :param port: 0 takes a free one.
-    :param tls: speak TLS with a self-signed certificate. :param name: a ``*.test`` name that the test resolver maps
-        to the address while the site is open; ``url()`` then uses it.
+    :param tls: speak TLS with a self-signed certificate. :param name: a ``*.test`` name that the test
+        resolver maps to the address while the site is open; ``url()`` then uses it.
 
     Routes are found by the raw path with query, then without the query, then by the longest prefix given as
-    ``/some/prefix*``, then ``default`` (404). A route that raises answers 500 and is kept in ``errors``, which
-    ``close()`` turns into a failure.
+    ``/some/prefix*``, then ``default`` (404). A route that raises answers 500 and is kept in ``errors``,
+    which ``close()`` turns into a failure.
     """
 
     def __init__(
@@ -254,7 +258,8 @@ class Site:
         self.close(check=kind is None)
 
     def close(self, *, check: bool = True) -> None:
-        """Stop listening and drop every connection, also one whose answer hangs; fail if a route of the test broke."""
+        """Stop listening and drop every connection, also one whose answer hangs; fail if a route of the
+        test broke."""
         if not self._closing:
             self._closing = True
             if self.name is not None:
@@ -362,7 +367,8 @@ class Site:
         return max_in_flight(list(self.log))
 
     def settle(self, timeout: float = 2.0) -> None:
-        """Wait until every answer has ended (a dropped connection shows a moment later than in the client)."""
+        """Wait until every answer has ended (a dropped connection shows a moment later than in the
+        client)."""
         deadline = time.monotonic() + timeout
         while any(one.ended is None for one in list(self.log)):
             if time.monotonic() > deadline:
@@ -652,12 +658,7 @@ class Sites:
         raise RuntimeError("no port is free on every address")
 
     def close(self) -> None:
-        """Close all; the first failing route is raised after all are closed."""
-        failures = []
-        for site in self.opened:
-            try:
-                site.close()
-            except AssertionError as failure:
-                failures.append(failure)
-        if failures:
-            raise failures[0]
+        """Close all, then raise what a failing route left behind."""
+        with contextlib.ExitStack() as closing:
+            for site in self.opened:
+                closing.callback(site.close)

@@ -147,7 +147,8 @@ def test_broken_answers_break_as_named(sites: Sites, tls: bool, answer: Answer, 
 
 
 def test_hanging_answers_do_not_hold_up_the_close() -> None:
-    """Closing drops a connection that never gets an answer, and no thread stays that would hold up the exit."""
+    """Closing drops a connection that never gets an answer, and no thread stays that would hold up the
+    exit."""
     site = Site()
     site.answer("/", hang())
     client = socket.create_connection((site.address, site.port), timeout=3)
@@ -203,7 +204,8 @@ def test_headers_are_sent_as_given(site: Site) -> None:
 
 
 def test_gaps_count_from_the_end_of_the_answer() -> None:
-    """A gap is what a host was left alone; overlapping requests have a negative one, also behind a long answer."""
+    """A gap is what a host was left alone; overlapping requests have a negative one, also behind a long
+    answer."""
     log = [
         Seen(0.0, "GET", "/", ended=5.0),
         Seen(1.0, "GET", "/", ended=2.0),
@@ -231,7 +233,8 @@ def test_slow_answers_are_measured(site: Site) -> None:
 
 
 def test_names_lead_only_where_the_test_said() -> None:
-    """Mapped names, localhost and loopback literals of every spelling resolve; the rest does not, and strays are kept."""
+    """Mapped names, localhost and loopback literals of every spelling resolve; the rest does not, and
+    strays are kept."""
     names = resolver.Resolver({"a.test": "127.0.0.5", "10.0.0.1": "127.0.0.6"})
     known = [
         "A.test",
