@@ -1,0 +1,367 @@
+"""Everything of Scrapy that is private or differs between versions, each with what needs it and what breaks without.
+
+Nothing else in the package touches such a name. Where a version matters it is a named feature, never a number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import scrapy.core.downloader as _downloader_module
+from scrapy import signals
+from scrapy.core.downloader import Downloader, Slot
+from scrapy.utils.asyncio import call_later, is_asyncio_available
+from scrapy.utils.conf import build_component_list
+from scrapy.utils.defer import ensure_awaitable, maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
+    from scrapy.utils.asyncio import CallLaterResult
+
+    from scrapy_scour.stores.pace import HostClock
+
+_T = TypeVar("_T")
+
+#: A slot takes the size of its random variation (``jitter``), before only whether there is one
+#: (``randomize_delay``). Without: a slot of ours would be built with the wrong third value.
+SLOT_HAS_JITTER: bool = "jitter" in getattr(Slot, "__dataclass_fields__", {})
+
+#: The clock that ``Downloader._process_queue`` compares ``slot.lastseen`` with: monotonic in newer versions,
+#: wall time before. Without: a slot's wait would be off by decades.
+slot_now: Callable[[], float] = getattr(_downloader_module, "monotonic", time.time)
+
+#: Sent when a robots.txt has been parsed. Without: components that listen for it would hear nothing from us.
+ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
+
+
+class Gate(Protocol):
+    """What a slot asks before it lets a request go to the network (``job.Job``)."""
+
+    def now(self) -> float: ...
+
+    def clock_of(self, request: Request) -> HostClock | None: ...
+
+    def dispatched(self, request: Request, clock: HostClock | None) -> None: ...
+
+    def transfer_ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None: ...
+
+
+class _Queue(deque[Any]):
+    """A slot's queue that tells when a request leaves it.
+
+    ``Downloader._process_queue`` takes requests out with ``popleft`` and starts each in a task of its own, which
+    counts itself into ``slot.transferring`` only when the loop gets to it. Without this hook the loop empties the
+    whole queue first, and a concurrency of 1 sends 16 at once.
+    """
+
+    def __init__(self, slot: PoliteSlot) -> None:
+        super().__init__()
+        self._slot = slot
+
+    def popleft(self) -> Any:
+        item = super().popleft()
+        self._slot._dispatch(item[0])
+        return item
+
+
+class _Transfers(set[Any]):
+    """A slot's running transfers, telling when one ends.
+
+    ``Downloader._download`` removes the request here, success or not, just before it looks at the queue again: the
+    only moment at which "the last answer has ended" can be noted before the next request goes out. The signals come
+    too late (``request_left_downloader``) or not at all after an error (``response_downloaded``).
+    """
+
+    def __init__(self, slot: PoliteSlot) -> None:
+        super().__init__()
+        self._slot = slot
+
+    def remove(self, request: Any) -> None:
+        super().remove(request)
+        self._slot._ended(request)
+
+
+class PoliteSlot(Slot):
+    """A download slot that asks the host's clock before every request.
+
+    ``Downloader._process_queue`` decides with two calls on the slot, ``download_delay()`` and
+    ``free_transfer_slots()``; both answer here from the clock of the host whose request is next. ``delay`` and
+    ``concurrency`` stay what the user, ``DOWNLOAD_SLOTS`` or AutoThrottle last wrote, and read as what is kept: never
+    less than what the site asked.
+    """
+
+    def __init__(self, plain: Slot, gate: Gate) -> None:
+        self._gate = gate
+        self._drawn: float | None = None
+        self._lastseen = 0.0
+        self._running: dict[Any, tuple[HostClock | None, float]] = {}
+        self._clocks: dict[str, HostClock] = {}
+        if SLOT_HAS_JITTER:
+            super().__init__(plain.concurrency, plain.delay, plain.jitter)
+        else:
+            super().__init__(plain.concurrency, plain.delay, plain.randomize_delay)  # type: ignore[arg-type]
+        self.queue = _Queue(self)
+        self.transferring = _Transfers(self)
+
+    @property
+    def delay(self) -> float:  # type: ignore[override]
+        """Seconds between two requests: what was set here, or what the site asked for when that is more."""
+        return max(self._delay, *(clock.asked_s for clock in self._clocks.values()), 0.0)
+
+    @delay.setter
+    def delay(self, value: float) -> None:
+        self._delay = value
+        self._drawn = None
+
+    @property
+    def lastseen(self) -> float:  # type: ignore[override]
+        return self._lastseen
+
+    @lastseen.setter
+    def lastseen(self, value: float) -> None:
+        self._lastseen = value
+        self._drawn = None  # one draw of the jitter per request: the queue and the slot see the same one
+
+    @property
+    def user_delay_s(self) -> float:
+        """The delay that the user or AutoThrottle set, seconds, without what the site asked."""
+        return self._delay
+
+    def _user_draw(self) -> float:
+        if self._drawn is None:
+            delay = self._delay
+            if not delay:
+                self._drawn = 0.0
+            else:
+                # Scrapy's own draw reads self.delay: give it the user's value, whatever the site asked.
+                kept, self._clocks = self._clocks, {}
+                try:
+                    self._drawn = super().download_delay()
+                finally:
+                    self._clocks = kept
+        return self._drawn
+
+    def turn(self, clock: HostClock | None) -> float:
+        """Seconds until the time allows a request of ``clock``'s host from this slot; 0.0 for now."""
+        if clock is None:
+            return max(self._user_draw() + self._lastseen - slot_now(), 0.0)
+        wait = clock.wait_s(self._gate.now(), self._delay)
+        if not (clock.asked_s > 0.0 or clock.throttled) and self._delay:
+            wait = max(wait, self._user_draw() + self._lastseen - slot_now())
+        return wait if wait > 0.0 else 0.0
+
+    def download_delay(self) -> float:
+        if not self.queue:
+            return 0.0
+        clock = self._gate.clock_of(self.queue[0][0])
+        wait = self.turn(clock)
+        if wait > 0.0:
+            return wait + (slot_now() - self._lastseen)
+        # A delay that is not zero keeps the loop to one request at a time.
+        return 1e-9 if self._delay or (clock is not None and clock.one_at_a_time) else 0.0
+
+    def free_transfer_slots(self) -> int:
+        free: int = self.concurrency - len(self._running)
+        if free <= 0 or not self.queue:
+            return free
+        clock = self._gate.clock_of(self.queue[0][0])
+        if clock is None:
+            return free
+        if clock.busy():
+            if clock.waiting is None:
+                clock.waiting = set()
+            clock.waiting.add(self)
+            return 0
+        return 0 if clock.wait_s(self._gate.now(), self._delay) > 0.0 else free
+
+    def busy_with(self) -> int:
+        """Requests taken out of the queue whose transfer has not ended."""
+        return len(self._running)
+
+    def _dispatch(self, request: Request) -> None:
+        clock = self._gate.clock_of(request)
+        if clock is not None:
+            self._clocks[clock.host] = clock
+            clock.began()
+        self._running[request] = (clock, self._gate.now())
+        self._gate.dispatched(request, clock)
+
+    def _ended(self, request: Request) -> None:
+        clock, began_at = self._running.pop(request)
+        now = self._gate.now()
+        self._gate.transfer_ended(request, clock, now - began_at)
+        if clock is not None:
+            clock.ended(now)
+
+
+class _Slots(dict[str, Slot]):
+    """``Downloader.slots`` that turns every slot into a :class:`PoliteSlot`, whoever makes it and when.
+
+    ``Downloader._get_slot`` stores a new slot and reads it back from here. Without: a slot that was collected and
+    made anew would start with no memory of what the site asked.
+    """
+
+    def __init__(self, gate: Gate, slots: dict[str, Slot]) -> None:
+        super().__init__()
+        self._gate = gate
+        for key, slot in slots.items():
+            self[key] = slot
+
+    def __setitem__(self, key: str, slot: Slot) -> None:
+        super().__setitem__(key, slot if isinstance(slot, PoliteSlot) else PoliteSlot(slot, self._gate))
+
+
+class _Active(set[Any]):
+    """``Downloader.active`` that tells when a request has left, however it ended.
+
+    ``Downloader.fetch`` removes the request here in every case: response, error, dropped by a middleware, answered
+    from a cache, sent back as another request. Without: the scheduler queue could not know what is still under way.
+    """
+
+    def __init__(self, items: Iterable[Any], left: Callable[[Any], None]) -> None:
+        super().__init__(items)
+        self._left = left
+
+    def remove(self, request: Any) -> None:
+        super().remove(request)
+        self._left(request)
+
+
+def supports_slots(downloader_cls: type) -> bool:
+    """Whether the downloader class keeps slots in the way that :func:`install_gate` needs."""
+    return isinstance(downloader_cls, type) and issubclass(downloader_cls, Downloader)
+
+
+def install_gate(downloader: Downloader, gate: Gate, left: Callable[[Any], None]) -> None:
+    """Put the host clocks before every transfer of ``downloader``; ``left(request)`` when one has left it."""
+    if not isinstance(downloader.slots, _Slots):
+        downloader.slots = _Slots(gate, downloader.slots)
+        downloader.active = _Active(downloader.active, left)
+
+
+def slot_key(downloader: Downloader, request: Request) -> str:
+    """The name of the slot that the request goes to."""
+    return downloader.get_slot_key(request)
+
+
+def default_slot_key(downloader: Downloader, request: Request) -> str:
+    """The slot name that Scrapy would choose, leaving aside one that is set on the request."""
+    meta_slot = request.meta.pop(Downloader.DOWNLOAD_SLOT, None)
+    try:
+        return downloader.get_slot_key(request)
+    finally:
+        if meta_slot is not None:
+            request.meta[Downloader.DOWNLOAD_SLOT] = meta_slot
+
+
+def slot_limit(downloader: Downloader, key: str) -> int:
+    """How many requests a slot may have under way: of the slot, or as it will be made."""
+    slot = downloader.slots.get(key)
+    if slot is not None:
+        return slot.concurrency
+    settings = downloader.per_slot_settings.get(key)
+    default = downloader.ip_concurrency or downloader.domain_concurrency
+    return int(settings.get("concurrency", default)) if settings else default
+
+
+def process_queue(downloader: Downloader, slot: Slot) -> None:
+    """Let a slot look at its queue again. Without: a slot that waited for another slot's request would sleep on."""
+    downloader._process_queue(slot)
+
+
+def fail_queued(downloader: Downloader, matches: Callable[[Request], bool], error: Callable[[Request], Exception]) -> int:
+    """End the requests that wait in slot queues and match, with an error each; how many there were.
+
+    Without: requests of a host that was given up would sit in the downloader until its time, for days.
+    """
+    failed = 0
+    for slot in downloader.slots.values():
+        gone = [item for item in slot.queue if matches(item[0])]
+        for item in gone:
+            slot.queue.remove(item)
+        for request, waiting in gone:
+            failed += 1
+            waiting.errback(Failure(error(request)))
+    return failed
+
+
+async def download_past_middlewares(downloader: Downloader, request: Request) -> Response:
+    """Fetch from the network whatever a middleware would answer itself.
+
+    Every ``process_request`` still runs (a proxy, a header), only an answer of theirs is not taken. Without: a cache
+    that ignores ``dont_cache`` would decide what a site permits today.
+    """
+    manager = downloader.middleware
+    for method in manager.methods["process_request"]:
+        assert method is not None
+        await ensure_awaitable(manager._handle_mw_method(method, request=request) if hasattr(
+            manager, "_handle_mw_method") else _call_with_spider(manager, method, request))
+    return await downloader._enqueue_request(request)
+
+
+def _call_with_spider(manager: Any, method: Callable[..., Any], request: Request) -> Any:
+    if method in getattr(manager, "_mw_methods_requiring_spider", ()):
+        return method(request=request, spider=manager._spider)
+    return method(request=request)
+
+
+def schedule(coro: Coroutine[Any, Any, Any]) -> Deferred[Any]:
+    """Run a coroutine on its own, on whichever loop there is, and give its result as a Deferred."""
+    if is_asyncio_available():
+        return Deferred.fromFuture(asyncio.ensure_future(coro))
+    return Deferred.fromCoroutine(coro)
+
+
+async def sleep(seconds: float) -> None:
+    """Wait without blocking, on whichever loop there is."""
+    waiting: Deferred[None] = Deferred()
+    later = call_later(seconds, waiting.callback, None)
+    try:
+        await maybe_deferred_to_future(waiting)
+    finally:
+        later.cancel()
+
+
+def later(seconds: float, function: Callable[..., object], *args: Any) -> CallLaterResult:
+    """Call after ``seconds``, on whichever loop there is; the result can be cancelled."""
+    return call_later(seconds, function, *args)
+
+
+def wake_engine(crawler: Crawler) -> None:
+    """Let the engine ask the scheduler again now. Without: it would at its next heartbeat, up to 5 s late."""
+    engine = crawler.engine
+    slot = getattr(engine, "_slot", None)
+    if slot is not None:
+        slot.nextcall.schedule()
+
+
+def is_closing(crawler: Crawler) -> bool:
+    """Whether the engine has begun to close the spider."""
+    slot = getattr(crawler.engine, "_slot", None)
+    return slot is None or slot.closing is not None
+
+
+def fail_start(crawler: Crawler) -> None:
+    """Make sure that a crawl which is refused at start ends with an exit code that is not 0.
+
+    ``CrawlerRunner`` takes a crawler that has a spider for one that started. Without: on older versions the command
+    would report success.
+    """
+    crawler.spider = None
+
+
+def enabled_components(settings: BaseSettings, name: str) -> list[tuple[Any, int]]:
+    """The enabled components of ``DOWNLOADER_MIDDLEWARES``, ``EXTENSIONS``, ... with their positions, in order."""
+    # The newer name also drops the same component given as a class and as a path.
+    merge = getattr(settings, "get_component_priority_dict_with_base", settings.getwithbase)
+    merged = merge(name)
+    return [(component, int(merged[component])) for component in build_component_list(merged)]

@@ -1,0 +1,250 @@
+"""Remembers, per host, when it may be asked again.
+
+A :class:`HostClock` is the truth about one host: what delay it asked for, when its last answer ended, how many
+requests are with it now, and until when it is to be left alone. :class:`PaceStore` holds the clocks, bounded.
+Times named ``now`` are monotonic seconds given by the caller; only what is saved for a later run is wall time.
+Knows nothing of download slots; ``extensions.pacing`` and ``pqueues`` ask here and act.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, MutableMapping
+from typing import Any
+
+NEVER = float("-inf")
+STATE_VERSION = 1
+BEFORE = "an earlier run"
+
+
+class HostClock:
+    """One host's clock.
+
+    ``asked_s``: the delay that the site asks for, seconds, 0.0 for none; the largest over its origins and agents.
+    ``throttle_s``: what the adaptive throttle adds after the last answer, seconds.
+    ``in_flight``: requests handed to the network and not ended.
+    ``last_end``: when the last request ended (answer read, or failed), monotonic; ``NEVER`` before the first.
+    ``held_until``, ``held_why``: not before this time, whatever the delay, and the reason in one word.
+    ``probing``: after a hold, one request at a time until one is answered well.
+    ``given_up_until``: requests fail instead of waiting until this time (``inf``: for this run).
+    """
+
+    __slots__ = (
+        "_asked",
+        "asked_s",
+        "given_up_until",
+        "given_up_why",
+        "held_until",
+        "held_why",
+        "host",
+        "in_flight",
+        "incidents",
+        "incidents_in_a_row",
+        "last_end",
+        "probing",
+        "store",
+        "throttle_s",
+        "throttled",
+        "waiting",
+    )
+
+    def __init__(self, host: str, store: PaceStore) -> None:
+        self.host = host
+        self.store = store
+        self._asked: dict[Hashable, float] | None = None
+        self.asked_s = 0.0
+        self.throttled = store.throttled
+        self.throttle_s = 0.0
+        self.in_flight = 0
+        self.last_end = NEVER
+        self.held_until = NEVER
+        self.held_why = ""
+        self.probing = False
+        self.given_up_until = NEVER
+        self.given_up_why = ""
+        self.incidents = 0
+        self.incidents_in_a_row = 0
+        self.waiting: set[Any] | None = None
+
+    @property
+    def one_at_a_time(self) -> bool:
+        """The site asked for a delay, the throttle is on, or a hold has just ended: one request at a time."""
+        return self.asked_s > 0.0 or self.throttled or self.probing
+
+    def ask(self, source: Hashable, seconds: float) -> bool:
+        """Note that ``source`` (an origin and agent) asks for ``seconds``; True when the host's delay changed."""
+        if self._asked is None:
+            if seconds <= 0.0:
+                return False
+            self._asked = {}
+        elif seconds <= 0.0 and source not in self._asked and BEFORE not in self._asked:
+            return False
+        if self._asked.get(source) == seconds:
+            return False
+        if source != BEFORE:
+            self._asked.pop(BEFORE, None)
+        self._asked[source] = seconds
+        largest = max(self._asked.values())
+        if largest == self.asked_s:
+            return False
+        self.asked_s = largest
+        self.store.saved_asked(self)
+        self.store.changed(self)
+        return True
+
+    def hold(self, until: float, why: str, *, probe: bool = True) -> None:
+        """Leave the host alone until ``until``; a hold never shortens one that is already there."""
+        if until > self.held_until:
+            self.held_until = until
+            self.held_why = why
+        self.probing = self.probing or probe
+        self.store.saved_hold(self)
+        self.store.changed(self)
+
+    def give_up(self, until: float, why: str) -> None:
+        """Requests of this host fail from now until ``until`` instead of waiting."""
+        if until > self.given_up_until:
+            self.given_up_until, self.given_up_why = until, why
+        self.store.changed(self)
+
+    def answered_well(self) -> None:
+        """An answer that is no refusal for rate: a probe has succeeded, the host is back to normal."""
+        self.incidents_in_a_row = 0
+        if self.probing:
+            self.probing = False
+            self.store.changed(self)
+
+    def began(self) -> None:
+        """A request was handed to the network."""
+        self.in_flight += 1
+
+    def ended(self, now: float) -> None:
+        """A request ended, whatever came of it."""
+        self.in_flight -= 1
+        self.last_end = now
+        self.store.changed(self)
+
+    def wait_s(self, now: float, user_delay_s: float = 0.0) -> float:
+        """Seconds until this host may be asked, 0.0 for now, leaving aside that it may be busy.
+
+        ``user_delay_s`` is the delay that the user or AutoThrottle set; it counts from the end of the last answer
+        once the host is asked one at a time, else Scrapy's own slot keeps it.
+        """
+        wait = self.held_until - now
+        if self.asked_s > 0.0 or self.throttled:
+            delay = max(self.asked_s, self.throttle_s, user_delay_s)
+            paced = self.last_end + delay - now
+            if paced > wait:
+                wait = paced
+        return wait if wait > 0.0 else 0.0
+
+    def busy(self) -> bool:
+        """True while the host is asked one at a time and a request is with it."""
+        return self.in_flight > 0 and self.one_at_a_time
+
+    def is_default(self, now: float) -> bool:
+        """True when forgetting this clock would lose nothing that a later request needs."""
+        return (
+            self.in_flight == 0
+            and self.wait_s(now) == 0.0
+            and not self.probing
+            and self.incidents == 0
+            and self.given_up_until <= now
+            and not self.waiting
+        )
+
+
+class PaceStore:
+    """All clocks of one crawl. Idle ones are dropped past ``size``, so memory stays bounded.
+
+    ``throttled``: the adaptive throttle is on. ``on_change(clock)``: called when something that decides the
+    host's next turn has changed. ``state``: a plain dict that a later run can read (wall times), kept current.
+    """
+
+    def __init__(self, *, throttled: bool = False, size: int = 20_000) -> None:
+        self.throttled = throttled
+        self.size = size
+        self._clocks: dict[str, HostClock] = {}
+        self._next_prune = size
+        self.listeners: list[Callable[[HostClock], None]] = []
+        self.state: MutableMapping[str, Any] = {}
+        self.wall_minus_monotonic = 0.0
+        self.counts: MutableMapping[str, int] = {}
+
+    def clock(self, host: str, now: float) -> HostClock:
+        """The clock of ``host`` (canonical name), made when new."""
+        found = self._clocks.get(host)
+        if found is None:
+            if len(self._clocks) >= self._next_prune:
+                self._prune(now)
+            found = self._clocks[host] = HostClock(host, self)
+        return found
+
+    def known(self, host: str) -> HostClock | None:
+        """The clock of ``host`` if there is one."""
+        return self._clocks.get(host)
+
+    def __len__(self) -> int:
+        return len(self._clocks)
+
+    def changed(self, clock: HostClock) -> None:
+        for listener in self.listeners:
+            listener(clock)
+
+    def _prune(self, now: float) -> None:
+        for host in [host for host, clock in self._clocks.items() if clock.is_default(now)]:
+            del self._clocks[host]
+        self._next_prune = max(self.size, 2 * len(self._clocks))
+
+    # What survives a restart. Plain types only, changed in place, so that whoever saves it saves the current one.
+
+    def load(self, state: MutableMapping[str, Any], *, now: float, wall: float) -> None:
+        """Adopt ``state`` (a dict saved by an earlier run, or empty) and keep it current from here on.
+
+        A state that is not of this shape is put aside: a damaged file costs waits, never the crawl.
+        """
+        self.wall_minus_monotonic = wall - now
+        if state.get("version") != STATE_VERSION or not all(
+            isinstance(state.get(part), dict) for part in ("asked", "held", "ended", "counts")
+        ):
+            state.clear()
+            state.update(version=STATE_VERSION, asked={}, held={}, ended={}, counts={})
+        self.state = state
+        # Counts taken before the state was there are added, never lost.
+        for host, count in self.counts.items():
+            state["counts"][host] = state["counts"].get(host, 0) + count
+        self.counts = state["counts"]
+        for host, ended_at in state["ended"].items():
+            self.clock(host, now).last_end = min(ended_at - wall, 0.0) + now
+        for host, asked in dict(state["asked"]).items():
+            self.clock(host, now).ask(BEFORE, float(asked))
+        for host, (until, why, probing, in_a_row) in dict(state["held"]).items():
+            clock = self.clock(host, now)
+            clock.incidents = clock.incidents_in_a_row = int(in_a_row)
+            if until > wall:
+                clock.hold(now + (until - wall), str(why), probe=bool(probing))
+        state["ended"] = {}
+
+    def saved_asked(self, clock: HostClock) -> None:
+        if self.state:
+            if clock.asked_s > 0.0:
+                self.state["asked"][clock.host] = clock.asked_s
+            else:
+                self.state["asked"].pop(clock.host, None)
+
+    def saved_hold(self, clock: HostClock) -> None:
+        if self.state:
+            until = clock.held_until + self.wall_minus_monotonic
+            self.state["held"][clock.host] = [until, clock.held_why, clock.probing, clock.incidents_in_a_row]
+
+    def save(self, now: float, wall: float) -> None:
+        """Bring the state up to date for the last time: drop holds that are over, note the ends of last answers."""
+        if not self.state:
+            return
+        held = self.state["held"]
+        for host in [host for host, (until, *_) in held.items() if until <= wall]:
+            del held[host]
+        self.state["ended"] = {
+            host: wall - (now - clock.last_end)
+            for host, clock in self._clocks.items()
+            if clock.asked_s > 0.0 and clock.last_end != NEVER
+        }
