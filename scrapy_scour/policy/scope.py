@@ -1,0 +1,333 @@
+"""The boundary of a crawl: which requests and redirect hops belong to the job.
+
+Decides from ``allowed_domains``, include and exclude patterns and, for hops, the kind of address.
+Does not read settings or spiders (the middleware does), and says nothing about robots.txt.
+
+Leniency never opens anything: an exclude pattern refuses if any reasonable reading of the URL
+matches, an include pattern allows only the normalised URL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from w3lib.url import safe_url_string
+
+from scrapy_scour.policy.addresses import address_of, is_private
+from scrapy_scour.policy.redirects import with_slashes, without_dot_segments
+from scrapy_scour.policy.urls import canonical_host, host_of, origin_of, without_userinfo
+from scrapy_scour.policy.verdict import Verdict
+
+_ALLOWED = Verdict(True)
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_ESCAPES = re.compile(r"(?:%[0-9A-F]{2})+")
+_SLASHES = re.compile(r"/{2,}")
+# RFC 3986 2.3; all other escapes are kept, since their characters could separate something.
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+# Escapes that a reader of the URL does not take for the character itself.
+_NEVER_READ = frozenset("/?#%")
+# A URL with one of these is read in different ways by different programs.
+_AMBIGUOUS = re.compile(r"[\x00-\x20\\\x7f]|[^\x00-\x7f]")
+_DOMAIN = re.compile(r"(?!.{254})[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\Z")
+
+
+class ScopeError(ValueError):
+    """Values that cannot be a scope. ``problems`` has one sentence for each, with its rule."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The boundary of one job. Build it with :meth:`build`, which checks and corrects.
+
+    ``domains``
+        Canonical names and addresses that are inside; empty: every host is.
+    ``include``, ``exclude``
+        Patterns that are searched in the :func:`normalised` URL: at least one of the first (if
+        there are any) and none of the second must match. A pattern with characters beyond ASCII is
+        searched in the readable spelling.
+    """
+
+    domains: frozenset[str] = frozenset()
+    include: tuple[re.Pattern[str], ...] = ()
+    exclude: tuple[re.Pattern[str], ...] = ()
+
+    @classmethod
+    def build(
+        cls,
+        allowed_domains: Iterable[object] | None,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+    ) -> tuple[Scope, list[str]]:
+        """Return the scope and, in plain words, what had to be corrected in ``allowed_domains``.
+
+        None or nothing in ``allowed_domains`` means every host, as in Scrapy.
+
+        Raises ScopeError (a ValueError) that names every value that cannot be corrected.
+        """
+        warnings: list[str] = []
+        problems: list[str] = []
+        domains = frozenset(_domains(allowed_domains, warnings, problems))
+        included = tuple(_patterns("include", include, problems))
+        excluded = tuple(_patterns("exclude", exclude, problems))
+        if problems:
+            raise ScopeError(problems)
+        return cls(domains, included, excluded), warnings
+
+    def allows_host(self, host: str) -> bool:
+        """Return whether *host* is inside: it or a domain above it is listed, or none are.
+
+        An address is inside only if that address is listed, in whatever spelling.
+        """
+        return not self.domains or self.names_host(host)
+
+    def names_host(self, host: str) -> bool:
+        """Return whether the list of domains covers *host*; False if there is no list."""
+        if not self.domains or not host:
+            return False
+        name = _canonical(host)
+        if name in self.domains:
+            return True
+        if address_of(host) is not None:
+            return False
+        return any(name[dot.end() :] in self.domains for dot in re.finditer(r"\.", name))
+
+    def judge_request(self, url: str, *, dont_filter: bool = False, allow_offsite: bool = False) -> Verdict:
+        """Judge what the spider itself asks for.
+
+        ``dont_filter`` exempts from the list of domains, ``allow_offsite`` from patterns too.
+        """
+        if allow_offsite:
+            return _ALLOWED
+        if self.domains and not dont_filter and not self._allows_every_host(url):
+            return _off_domain(url)
+        return self._judge_patterns(url)
+
+    def judge_hop(
+        self,
+        source_url: str,
+        target_url: str,
+        *,
+        exempt_host: str | None = None,
+        allow_offsite: bool = False,
+        private_addresses: bool = False,
+    ) -> Verdict:
+        """Judge a redirect from *source_url* to *target_url*, before anything is sent to it.
+
+        ``exempt_host``
+            The host on which the request was let out of the list of domains (``allow_offsite``, or
+            a start request out of scope). Only hops from that host to itself profit. None: none.
+        ``allow_offsite``
+            Whether that exemption was ``allow_offsite``, which covers the patterns as well.
+        ``private_addresses``
+            Whether public sites may redirect to private addresses that the scope does not name.
+        """
+        if origin_of(target_url) is None:
+            return Verdict(False, "the target is no usable http or https URL", "scope: target")
+        source, target = host_of(source_url), host_of(target_url)
+        exempt = exempt_host is not None and all(
+            _canonical(host) == _canonical(exempt_host) for host in (source, *_hosts(target_url))
+        )
+        private = any(is_private(host) and not self.names_host(host) for host in _hosts(target_url))
+        if private and not private_addresses and not is_private(source):
+            return Verdict(
+                False,
+                f"{target!r} is a private address and the hop comes from outside",
+                "scope: private address",
+            )
+        if not exempt and not self._allows_every_host(target_url):
+            return _off_domain(target_url)
+        if exempt and allow_offsite:
+            return _ALLOWED
+        return self._judge_patterns(target_url)
+
+    def _allows_every_host(self, url: str) -> bool:
+        return all(self.allows_host(host) for host in _hosts(url))
+
+    def _judge_patterns(self, url: str) -> Verdict:
+        if not self.include and not self.exclude:
+            return _ALLOWED
+        plain = normalised(url)
+        readable = _readable(plain)
+        readings = {plain, readable, *_lenient_readings(url)} if self.exclude else set()
+        for pattern in self.exclude:
+            if any(pattern.search(reading) for reading in readings):
+                return Verdict(
+                    False, f"matches {pattern.pattern!r}", f"scope: excluded pattern {pattern.pattern!r}"
+                )
+        for pattern in self.include:
+            if pattern.search(plain if pattern.pattern.isascii() else readable):
+                return _ALLOWED
+        if self.include:
+            return Verdict(False, "matches none of the included patterns", "scope: included patterns")
+        return _ALLOWED
+
+
+def normalised(url: str) -> str:
+    """Return *url* as patterns see it, so that one resource has one spelling (RFC 3986 6.2.2, 6.2.3).
+
+    Scheme, host and port are canonical, the default port, userinfo and fragment are gone, escapes
+    of unreserved characters are decoded and the rest upper-case, everything beyond visible ASCII is
+    escaped, dot segments are resolved, an empty path is ``/``. ``%2F`` stays different from ``/``.
+    A URL of another scheme only loses userinfo and fragment.
+    """
+    return _respelled(url, resolve_dots=True)
+
+
+def _respelled(url: str, *, resolve_dots: bool) -> str:
+    try:
+        safe = safe_url_string(with_slashes(url) if _is_web(url) else url)
+        origin = origin_of(safe)
+        parts = urlsplit(safe)
+    except ValueError:
+        return without_userinfo(url).partition("#")[0]
+    if origin is None or parts.scheme not in {"http", "https"}:
+        return without_userinfo(safe).partition("#")[0]
+    path = _normal_escapes(parts.path) or "/"
+    if resolve_dots:
+        path = without_dot_segments(path)
+    query = f"?{_normal_escapes(parts.query)}" if parts.query else ""
+    return f"{origin._replace(host=_canonical(origin.host))}{path}{query}"
+
+
+def _normal_escapes(text: str) -> str:
+    """Return *text* with one spelling for every octet; a ``%`` that begins no escape is an octet."""
+
+    def spell(escape: re.Match[str]) -> str:
+        character = chr(int(escape[1], 16))
+        return character if character in _UNRESERVED else escape[0].upper()
+
+    return _ESCAPE.sub(spell, _LONE_PERCENT.sub("%25", text))
+
+
+def _readable(url: str) -> str:
+    """Return a normalised *url* as people read it: escapes decoded unless they would separate."""
+
+    def read(escapes: re.Match[str]) -> str:
+        try:
+            text = unquote_to_bytes(escapes[0]).decode("utf-8")
+        except UnicodeDecodeError:
+            return escapes[0]
+        return "".join(c if c.isprintable() and c not in _NEVER_READ else _escaped(c) for c in text)
+
+    return _ESCAPES.sub(read, url)
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"%{octet:02X}" for octet in character.encode("utf-8"))
+
+
+def _lenient_readings(url: str) -> Iterator[str]:
+    """Yield how a server reads *url* that leaves dot segments alone, or that joins slashes."""
+    as_sent = _respelled(url, resolve_dots=False)
+    yield as_sent
+    scheme, separator, rest = normalised(url).partition("://")
+    yield f"{scheme}{separator}{_SLASHES.sub('/', rest)}"
+
+
+def _is_web(url: str) -> bool:
+    return url.lstrip().lower().startswith(("http:", "https:"))
+
+
+def _hosts(url: str) -> set[str]:
+    """Return the host of *url*, and every other host that some reading of an odd URL gives."""
+    hosts = {host_of(url)}
+    if _AMBIGUOUS.search(url):
+        try:
+            safe = safe_url_string(url)
+            hosts |= {host_of(safe), urlsplit(safe).hostname or "", urlsplit(url).hostname or ""}
+        except ValueError:
+            hosts.add("")
+    return hosts
+
+
+def _canonical(host: str) -> str:
+    address = address_of(host)
+    return canonical_host(host) if address is None else str(address)
+
+
+def _off_domain(url: str) -> Verdict:
+    host = host_of(url)
+    reason = (
+        f"{host!r} is not in allowed_domains" if host else "a URL without a host is not in allowed_domains"
+    )
+    return Verdict(False, reason, "scope: allowed_domains")
+
+
+def _domains(values: Iterable[object] | None, warnings: list[str], problems: list[str]) -> Iterator[str]:
+    if values is None:
+        return
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        problems.append(f"allowed_domains: {values!r} must be a list of domain names, not one value")
+        return
+    for value in values:
+        domain = _domain(value)
+        if domain is None:
+            rule = "must be a domain name such as 'example.com', or an address"
+            problems.append(f"allowed_domains: {_printable(value)} {rule}")
+            continue
+        if domain != value:
+            warnings.append(
+                f"allowed_domains: {_printable(value)} was read as {domain!r}: {_why(str(value))}"
+            )
+        yield domain
+
+
+def _domain(value: object) -> str | None:
+    """Return the canonical domain that *value* means, None if it means none."""
+    if not isinstance(value, str) or re.search(r"[\s\\]", value):
+        return None
+    text = value
+    is_url = "://" in text or text.startswith("//")
+    if is_url:
+        text = text.partition("//")[2]
+    text = re.split(r"[/?#]", text, maxsplit=1)[0]
+    if is_url:
+        text = text.rpartition("@")[2]
+    if address_of(text) is None:  # "::1" ends like a port but has none
+        text = re.sub(r":[0-9]*\Z", "", text)
+    name = _canonical(text.removeprefix("*.").removeprefix("."))
+    return name if ":" in name or _DOMAIN.match(name) else None
+
+
+def _why(value: str) -> str:
+    """Return what of *value* is not part of a domain name; the first reason found."""
+    reasons = (
+        ("://" in value or value.startswith("//"), "it is a URL; to limit paths use an include pattern"),
+        ("/" in value, "paths are not part of it; to limit paths use an include pattern"),
+        (value.startswith(("*.", ".")), "subdomains are always included"),
+        (bool(re.search(r"[^:]:[0-9]*\Z", value)) and value.count(":") == 1, "ports are not part of it"),
+        (value.endswith("."), "the trailing dot is not needed"),
+        (not value.isascii(), "names are compared in ASCII (IDNA)"),
+        (value != value.lower(), "names are lower-case"),
+    )
+    return next((reason for holds, reason in reasons if holds), "this is its canonical form")
+
+
+def _printable(value: object) -> str:
+    """Return *value* for a message, never with a user name or password."""
+    if isinstance(value, str) and "@" in value:
+        return repr(f"...@{value.rpartition('@')[2]}")
+    return repr(value)
+
+
+def _patterns(name: str, values: Iterable[str], problems: list[str]) -> Iterator[re.Pattern[str]]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        problems.append(f"scope {name}: {values!r} must be a list of regular expressions, not one value")
+        return
+    for value in values:
+        source: object = value.pattern if isinstance(value, re.Pattern) else value
+        if not isinstance(source, str) or not source:
+            problems.append(f"scope {name}: {value!r} must be a regular expression that is not empty")
+            continue
+        try:
+            yield re.compile(value)
+        except (re.error, RecursionError, OverflowError) as error:
+            problems.append(f"scope {name}: {value!r} must be a regular expression: {error}")
