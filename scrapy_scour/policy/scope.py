@@ -97,7 +97,8 @@ class Scope:
             return True
         if address_of(host) is not None:
             return False
-        return any(name[dot.end() :] in self.domains for dot in re.finditer(r"\.", name))
+        above = (name[dot.end() :] for dot in re.finditer(r"\.", name))
+        return any(domain in self.domains and address_of(domain) is None for domain in above)
 
     def judge_request(self, url: str, *, dont_filter: bool = False, allow_offsite: bool = False) -> Verdict:
         """Judge what the spider itself asks for.
