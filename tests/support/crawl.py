@@ -42,6 +42,7 @@ STOP_WITHIN = 5.0
 
 BASE_SETTINGS: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
     "LOG_LEVEL": "DEBUG",
     "LOGSTATS_INTERVAL": 0,
     "MEMUSAGE_ENABLED": False,
@@ -360,7 +361,7 @@ def write_project(folder: Path, spider: str, settings: str = "", *, name: str = 
     """Write a minimal Scrapy project and return its folder, from which ``scrapy crawl`` runs.
 
     :param spider: source of the spider module. :param settings: source appended to the settings module, which
-        otherwise only names the spiders and turns the telnet console off.
+        otherwise only names the spiders and opens no console.
     """
     package = folder / name
     (package / "spiders").mkdir(parents=True)
@@ -369,5 +370,6 @@ def write_project(folder: Path, spider: str, settings: str = "", *, name: str = 
     (package / "spiders" / "__init__.py").touch()
     (package / "spiders" / "spider.py").write_text(spider)
     base = f'BOT_NAME = "{name}"\nSPIDER_MODULES = ["{name}.spiders"]\nTELNETCONSOLE_ENABLED = False\n'
+    base += "REMOTE_CONTROL_ENABLED = False\n"
     (package / "settings.py").write_text(base + settings)
     return folder

@@ -528,15 +528,32 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return True
         gone = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
         watch = select.poll()
-        watch.register(self.connection, gone)
+        watch.register(self.connection, gone | (select.POLLIN if self.server.site.tls else 0))
         deadline = time.monotonic() + seconds
         while not self.server.site._closing:
             left = deadline - time.monotonic()
             if left <= 0:
                 return True
-            if watch.poll(min(left, 0.5) * 1000):
+            if any(event & gone or self._goodbye() for _, event in watch.poll(min(left, 0.5) * 1000)):
                 return False
         return False
+
+    def _goodbye(self) -> bool:
+        """What came in over TLS while an answer is under way is the client's goodbye (no client pipelines): a
+        server that does not read it would keep the connection of a client that waits for an answer to it."""
+        self.connection.settimeout(0)
+        try:
+            stray = self.connection.recv(1)
+        except ssl.SSLWantReadError:
+            return False
+        except OSError:
+            return True
+        finally:
+            with contextlib.suppress(OSError):
+                self.connection.settimeout(None)
+        if stray:
+            self.server.site.errors.append("a client sent more before its answer came")
+        return True
 
 
 def _head(answer: Answer) -> bytes:
@@ -583,8 +600,8 @@ def _encoded(body: bytes, encoding: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=1)
-def certificate() -> ssl.SSLContext:
-    """A server context with a self-signed certificate for ``*.test``, localhost and 127.0.0.1."""
+def pem() -> bytes:
+    """Key and self-signed certificate for ``*.test``, localhost and 127.0.0.1."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -606,16 +623,18 @@ def certificate() -> ssl.SSLContext:
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(key, hashes.SHA256())
     )
+    encoded = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(*encoded) + signed.public_bytes(serialization.Encoding.PEM)
+
+
+@functools.lru_cache(maxsize=1)
+def certificate() -> ssl.SSLContext:
+    """A server context with the certificate of :func:`pem`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
-        pem = Path(folder) / "witness.pem"
-        pem.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-            + signed.public_bytes(serialization.Encoding.PEM)
-        )
-        context.load_cert_chain(pem)
+        path = Path(folder) / "witness.pem"
+        path.write_bytes(pem())
+        context.load_cert_chain(path)
     return context
 
 
