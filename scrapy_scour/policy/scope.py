@@ -30,8 +30,6 @@ _SLASHES = re.compile(r"/{2,}")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # Escapes that a reader of the URL does not take for the character itself.
 _NEVER_READ = frozenset("/?#%")
-# A URL with one of these is read in different ways by different programs.
-_AMBIGUOUS = re.compile(r"[\x00-\x20\\\x7f]|[^\x00-\x7f]")
 _DOMAIN = re.compile(r"(?!.{254})[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\Z")
 
 
@@ -107,7 +105,7 @@ class Scope:
         """
         if allow_offsite:
             return _ALLOWED
-        if self.domains and not dont_filter and not self._allows_every_host(url):
+        if self.domains and not dont_filter and not self.allows_host(host_of(url)):
             return _off_domain(url)
         return self._judge_patterns(url)
 
@@ -133,24 +131,19 @@ class Scope:
         if origin_of(target_url) is None:
             return Verdict(False, "the target is no usable http or https URL", "scope: target")
         source, target = host_of(source_url), host_of(target_url)
-        exempt = exempt_host is not None and all(
-            _canonical(host) == _canonical(exempt_host) for host in (source, *_hosts(target_url))
-        )
-        private = any(is_private(host) and not self.names_host(host) for host in _hosts(target_url))
+        exempt = exempt_host is not None and {*map(_canonical, (source, target))} == {_canonical(exempt_host)}
+        private = is_private(target) and not self.names_host(target)
         if private and not private_addresses and not is_private(source):
             return Verdict(
                 False,
                 f"{target!r} is a private address and the hop comes from outside",
                 "scope: private address",
             )
-        if not exempt and not self._allows_every_host(target_url):
+        if not exempt and not self.allows_host(target):
             return _off_domain(target_url)
         if exempt and allow_offsite:
             return _ALLOWED
         return self._judge_patterns(target_url)
-
-    def _allows_every_host(self, url: str) -> bool:
-        return all(self.allows_host(host) for host in _hosts(url))
 
     def _judge_patterns(self, url: str) -> Verdict:
         if not self.include and not self.exclude:
@@ -235,18 +228,6 @@ def _lenient_readings(url: str) -> Iterator[str]:
 
 def _is_web(url: str) -> bool:
     return url.lstrip().lower().startswith(("http:", "https:"))
-
-
-def _hosts(url: str) -> set[str]:
-    """Return the host of *url*, and every other host that some reading of an odd URL gives."""
-    hosts = {host_of(url)}
-    if _AMBIGUOUS.search(url):
-        try:
-            safe = safe_url_string(url)
-            hosts |= {host_of(safe), urlsplit(safe).hostname or "", urlsplit(url).hostname or ""}
-        except ValueError:
-            hosts.add("")
-    return hosts
 
 
 def _canonical(host: str) -> str:

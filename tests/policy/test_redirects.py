@@ -279,6 +279,11 @@ def test_on_the_same_host_everything_but_host_is_kept() -> None:
     assert headers_to_keep([*names, "HOST"], same_host=True, body_kept=True, safe=()) == names
 
 
+def test_on_the_same_host_a_lost_body_takes_nothing_but_its_own_headers() -> None:
+    names = [*SECRETS, *HARMLESS]
+    assert headers_to_keep([*names, *CONTENT], same_host=True, body_kept=False, safe=()) == names
+
+
 @pytest.mark.parametrize("same_host", [True, False])
 @pytest.mark.parametrize("name", CONTENT)
 def test_content_headers_go_with_the_content(name: str, same_host: bool) -> None:

@@ -260,6 +260,7 @@ def test_an_exemption_covers_hops_from_that_host_to_itself(source: str, target: 
         assert scope.judge_hop(source, target, exempt_host=exempt).allowed is allowed
     assert not scope.judge_hop("http://b.example/x", "http://b.example/y")
     assert not scope.judge_hop("http://b.example/x", "http://b.example/y", exempt_host="")
+    assert scope.judge_hop("http://127.1/x", "http://127.0.0.1/y", exempt_host="127.1")
 
 
 def test_only_allow_offsite_exempts_hops_from_the_patterns() -> None:
@@ -426,6 +427,7 @@ def test_an_included_pattern_allows_only_what_it_spells() -> None:
     assert not scope.judge_request("http://a.example/shop/../private")
     assert not scope.judge_request("http://a.example//shop/x")
     assert not scope.judge_request("http://a.example/shop%2Fx")
+    assert not scope_of(include=("/a=b",)).judge_request("http://a.example/a%3Db")
 
 
 _CHARACTERS: Final = st.text("abcz019-._~", min_size=1, max_size=8)
@@ -498,6 +500,34 @@ def test_the_judgement_is_about_the_request_that_scrapy_makes(location: bytes) -
     request = Request(target.url)
     assert scope.judge_hop(A, target.url) == scope.judge_hop(A, request.url)
     assert scope.judge_request(target.url) == scope.judge_request(request.url)
+
+
+_URL: Final = st.lists(
+    st.sampled_from(
+        [
+            *"/\\@:.?#%[] \t\n\x00\u3002\uff0f\uff20\u2100\u00ad\ufe68",
+            "//",
+            "a.example",
+            "b.example",
+            "127.1",
+            "u:p@",
+        ]
+    ),
+    max_size=9,
+).map("".join)
+
+
+@given(_URL, st.sampled_from(["http://", "https:", "HTTP:\\\\", "\x00http://"]))
+@example("b.example\\@a.example/", "http://")
+def test_what_is_allowed_as_written_is_allowed_as_requested(text: str, start: str) -> None:
+    """No odd URL is read as one host here and as another by Scrapy's Request."""
+    scope = scope_of("a.example")
+    if scope.judge_request(start + text):
+        try:
+            request = Request(start + text)
+        except ValueError:
+            return
+        assert scope.judge_request(request.url)
 
 
 @given(st.text(max_size=12), st.sampled_from(["a.example", "b.example", "www.a.example"]))
