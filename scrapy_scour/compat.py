@@ -9,11 +9,12 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import scrapy.core.downloader as _downloader_module
 from scrapy import signals
 from scrapy.core.downloader import Downloader, Slot
+from scrapy.pqueues import _path_safe
 from scrapy.utils.asyncio import call_later, is_asyncio_available
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.defer import ensure_awaitable, maybe_deferred_to_future
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.pqueues import ScrapyPriorityQueue
     from scrapy.settings import BaseSettings
     from scrapy.utils.asyncio import CallLaterResult
 
@@ -39,6 +41,10 @@ SLOT_HAS_JITTER: bool = "jitter" in getattr(Slot, "__dataclass_fields__", {})
 #: wall time before. Without: a slot's wait would be off by decades.
 slot_now: Callable[[], float] = getattr(_downloader_module, "monotonic", time.time)
 
+#: The folder name of a slot in a job directory. Without: a crawl could not be resumed by the stock queue, nor one of
+#: the stock queue by ours.
+path_safe: Callable[[str], str] = _path_safe
+
 #: Sent when a robots.txt has been parsed. Without: components that listen for it would hear nothing from us.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 
@@ -53,6 +59,12 @@ class Gate(Protocol):
     def dispatched(self, request: Request, clock: HostClock | None) -> None: ...
 
     def transfer_ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None: ...
+
+    def slot_changed(self, key: str) -> None: ...
+
+    def entered(self, request: Request) -> None: ...
+
+    def left(self, request: Request) -> None: ...
 
 
 class _Queue(deque[Any]):
@@ -99,8 +111,9 @@ class PoliteSlot(Slot):
     less than what the site asked.
     """
 
-    def __init__(self, plain: Slot, gate: Gate) -> None:
+    def __init__(self, plain: Slot, gate: Gate, key: str) -> None:
         self._gate = gate
+        self._key = key
         self._drawn: float | None = None
         self._lastseen = 0.0
         self._running: dict[Any, tuple[HostClock | None, float]] = {}
@@ -121,6 +134,7 @@ class PoliteSlot(Slot):
     def delay(self, value: float) -> None:
         self._delay = value
         self._drawn = None
+        self._gate.slot_changed(self._key)
 
     @property
     def lastseen(self) -> float:  # type: ignore[override]
@@ -217,23 +231,28 @@ class _Slots(dict[str, Slot]):
             self[key] = slot
 
     def __setitem__(self, key: str, slot: Slot) -> None:
-        super().__setitem__(key, slot if isinstance(slot, PoliteSlot) else PoliteSlot(slot, self._gate))
+        super().__setitem__(key, slot if isinstance(slot, PoliteSlot) else PoliteSlot(slot, self._gate, key))
 
 
 class _Active(set[Any]):
-    """``Downloader.active`` that tells when a request has left, however it ended.
+    """``Downloader.active`` that tells when a request comes in and when it has left, however it ended.
 
-    ``Downloader.fetch`` removes the request here in every case: response, error, dropped by a middleware, answered
-    from a cache, sent back as another request. Without: the scheduler queue could not know what is still under way.
+    ``Downloader.fetch`` adds and removes the request here in every case: response, error, dropped by a middleware,
+    answered from a cache, sent back as another request. Without: the scheduler queue could not know what is still
+    under way.
     """
 
-    def __init__(self, items: Iterable[Any], left: Callable[[Any], None]) -> None:
+    def __init__(self, items: Iterable[Any], gate: Gate) -> None:
         super().__init__(items)
-        self._left = left
+        self._gate = gate
+
+    def add(self, request: Any) -> None:
+        super().add(request)
+        self._gate.entered(request)
 
     def remove(self, request: Any) -> None:
         super().remove(request)
-        self._left(request)
+        self._gate.left(request)
 
 
 def supports_slots(downloader_cls: type) -> bool:
@@ -241,11 +260,11 @@ def supports_slots(downloader_cls: type) -> bool:
     return isinstance(downloader_cls, type) and issubclass(downloader_cls, Downloader)
 
 
-def install_gate(downloader: Downloader, gate: Gate, left: Callable[[Any], None]) -> None:
-    """Put the host clocks before every transfer of ``downloader``; ``left(request)`` when one has left it."""
+def install_gate(downloader: Downloader, gate: Gate) -> None:
+    """Put the host clocks before every transfer of ``downloader``, and tell ``gate`` what enters and leaves it."""
     if not isinstance(downloader.slots, _Slots):
         downloader.slots = _Slots(gate, downloader.slots)
-        downloader.active = _Active(downloader.active, left)
+        downloader.active = _Active(downloader.active, gate)
 
 
 def slot_key(downloader: Downloader, request: Request) -> str:
@@ -271,6 +290,51 @@ def slot_limit(downloader: Downloader, key: str) -> int:
     settings = downloader.per_slot_settings.get(key)
     default = downloader.ip_concurrency or downloader.domain_concurrency
     return int(settings.get("concurrency", default)) if settings else default
+
+
+def slot_delay(downloader: Downloader, key: str) -> float:
+    """The delay that the user or AutoThrottle set for a slot, seconds: of the slot, or as it will be made.
+
+    Without: a slot that does not exist yet would look as if it had no delay, and several requests would be handed out
+    for it at once.
+    """
+    slot = downloader.slots.get(key)
+    if slot is not None:
+        return slot.user_delay_s if isinstance(slot, PoliteSlot) else slot.delay
+    settings = downloader.per_slot_settings.get(key)
+    if settings and "delay" in settings:
+        return float(settings["delay"])
+    default = getattr(downloader, "_delay", None)
+    if default is None:  # older versions keep it on the spider
+        default = getattr(downloader.crawler.spider, "download_delay", None)
+    return downloader.settings.getfloat("DOWNLOAD_DELAY") if default is None else float(default)
+
+
+def slot_turn(downloader: Downloader, key: str, clock: HostClock | None, now: float) -> float:
+    """Seconds until the time allows a request of ``clock``'s host from the slot; 0.0 for now."""
+    slot = downloader.slots.get(key)
+    if isinstance(slot, PoliteSlot):
+        return slot.turn(clock)
+    return 0.0 if clock is None else clock.wait_s(now)
+
+
+def next_of(queue: ScrapyPriorityQueue) -> Request | None:
+    """The request that ``queue.pop()`` would give, left in the queue; None when it is empty.
+
+    ``ScrapyPriorityQueue.peek`` prefers start requests where ``pop`` prefers the others, and fails on a priority that
+    has run dry. Without: a slot shared by several hosts would ask the clock of the wrong one. Raises
+    NotImplementedError where the queue class cannot peek.
+    """
+    for attempt in range(2):
+        priority = queue.curprio
+        if priority is None:
+            return None
+        for queues in (queue.queues, queue._start_queues):
+            if queues.get(priority):
+                return cast("Request", queues[priority].peek())  # type: ignore[attr-defined]
+        if not attempt:
+            queue._update_curprio()
+    return None
 
 
 def process_queue(downloader: Downloader, slot: Slot) -> None:

@@ -19,6 +19,7 @@ from scrapy_scour.policy.urls import canonical_host
 from scrapy_scour.settings import PREFIX, ScourSettings, read_settings, refusal
 from scrapy_scour.stats import Counter
 from scrapy_scour.stores.pace import HostClock, PaceStore
+from scrapy_scour.stores.under_way import UnderWay
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -36,7 +37,8 @@ class Job:
     """One crawl. ``settings``, ``count``, ``pace`` and ``now()`` are for every component.
 
     ``gate_installed`` is True once the host clocks stand before the downloader; until then nothing may be sent.
-    ``under_way`` maps each request that the scheduler queue handed out to its slot, until it has left the downloader.
+    ``under_way`` holds the requests that are in the downloader or on their way there, until they have left it.
+    ``on_left(slot key, host)`` is called for each that leaves, ``on_slot_changed(slot key)`` when a delay was written.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -45,8 +47,9 @@ class Job:
         self.count = Counter(crawler.stats)
         self.pace = PaceStore(throttled=self.settings.throttle_enabled)
         self.gate_installed = False
-        self.under_way: dict[Request, str] = {}
-        self.on_left: list[Callable[[Request, str], None]] = []
+        self.under_way = UnderWay()
+        self.on_left: list[Callable[[str, str], None]] = []
+        self.on_slot_changed: list[Callable[[str], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float], None]] = []
         self._hosts: dict[str, str] = {}
@@ -61,7 +64,7 @@ class Job:
 
     def install_gate(self) -> None:
         """Put the host clocks before every transfer. Safe to call again."""
-        compat.install_gate(self.crawler.engine.downloader, self, self.left)
+        compat.install_gate(self.crawler.engine.downloader, self)
         self.gate_installed = True
 
     # Whose request is it
@@ -88,7 +91,18 @@ class Job:
 
     # What compat's slots tell
 
+    def entered(self, request: Request) -> None:
+        """The request is in the downloader; one that the scheduler queue handed out is counted already."""
+        if self.under_way.slot_of(request) is None:
+            slot = compat.slot_key(self.crawler.engine.downloader, request)
+            self.under_way.enter(request, slot, self.host_of(request), from_queue=False)
+
+    def slot_changed(self, key: str) -> None:
+        for listener in self.on_slot_changed:
+            listener(key)
+
     def dispatched(self, request: Request, clock: HostClock | None) -> None:
+        self.under_way.sent(request)
         for listener in self.on_dispatched:
             listener(request, clock)
 
@@ -98,10 +112,10 @@ class Job:
 
     def left(self, request: Request) -> None:
         """The request has left the downloader, however it ended."""
-        slot = self.under_way.pop(request, None)
-        if slot is not None:
+        place = self.under_way.leave(request)
+        if place is not None:
             for listener in self.on_left:
-                listener(request, slot)
+                listener(*place)
 
     def may_go_back(self, request: Request) -> bool:
         """Whether the request may be sent back to the scheduler to wait there.

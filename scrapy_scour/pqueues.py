@@ -1,0 +1,464 @@
+"""The scheduler's queue that knows which hosts may be asked now.
+
+One queue per download slot. Slots that may be asked are in a heap by least under way, then longest without a turn;
+slots that the time keeps back are in another by the time at which they may; slots at their limit are in none until
+something of theirs ends. So a request whose host has to wait is never handed out, takes no place in
+``CONCURRENT_REQUESTS``, and nothing ever looks at all slots. The times and limits are read from the host clocks and
+download slots when a slot comes to the top, never remembered beyond that: what has changed in between counts.
+
+A slot that several hosts share (named by the user) is asked by the clock of the request that would come next; its
+other hosts wait behind it. Where the queue class cannot peek, the slot's own delay decides alone, and the download
+slot, which is exact whatever this queue does, keeps the rest.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.pqueues import QueueProtocol, ScrapyPriorityQueue
+
+from scrapy_scour import compat
+from scrapy_scour.job import job_of
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.utils.asyncio import CallLaterResult
+    from typing_extensions import Self
+
+    from scrapy_scour.stores.pace import HostClock
+
+#: A wait is never shorter, seconds: keeps rounding from turning a wait into a loop.
+SHORTEST_WAIT_S = 0.0005
+#: The timer never sleeps longer, seconds: some event loops cannot, and asking once an hour costs nothing.
+LONGEST_SLEEP_S = 3600.0
+#: Entries that are no longer true and that a heap may hold before it is rebuilt, beyond as many as there are slots.
+SPARE_ENTRIES = 64
+
+_FULL, _READY, _WAITING = 0, 1, 2
+
+
+class _SlotQueue(ScrapyPriorityQueue):
+    """The requests of one download slot, by priority, and where the slot stands.
+
+    ``host``: whose clock decides, None when only the next request can tell. ``shared``: its requests are, or may be,
+    of several hosts. ``turn``: number of the last turn it had, or of its arrival. ``entry``: the one heap entry that is
+    true for it.
+    """
+
+    __slots__ = ("entry", "folder", "host", "shared", "slot", "state", "turn")
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        queue_cls: type[QueueProtocol],
+        folder: str,
+        slot: str,
+        startprios: Iterable[int],
+        start_queue_cls: type[QueueProtocol] | None,
+    ) -> None:
+        self.folder = folder
+        self.slot = slot
+        self.host: str | None = None
+        self.shared = False
+        self.state = _FULL
+        self.turn = 0
+        self.entry: tuple[float, int, _SlotQueue] | None = None
+        super().__init__(crawler, queue_cls, "", startprios, start_queue_cls=start_queue_cls)
+
+    @property
+    def key(self) -> str:  # type: ignore[override]
+        """As the stock queue names it. Made when needed: kept, it would be the largest part of a slot."""
+        return f"{self.folder}/{compat.path_safe(self.slot)}"
+
+    @key.setter
+    def key(self, value: str) -> None:
+        pass
+
+
+class PolitePriorityQueue:
+    """Drop-in for ``scrapy.pqueues.DownloaderAwarePriorityQueue``: same constructor, same files, same state."""
+
+    @classmethod
+    def from_crawler(
+        cls,
+        crawler: Crawler,
+        downstream_queue_cls: type[QueueProtocol],
+        key: str,
+        startprios: dict[str, Iterable[int]] | None = None,
+        *,
+        start_queue_cls: type[QueueProtocol] | None = None,
+    ) -> Self:
+        return cls(crawler, downstream_queue_cls, key, startprios, start_queue_cls=start_queue_cls)
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        downstream_queue_cls: type[QueueProtocol],
+        key: str,
+        slot_startprios: dict[str, Iterable[int]] | None = None,
+        *,
+        start_queue_cls: type[QueueProtocol] | None = None,
+    ) -> None:
+        """``key`` is the folder of a disk queue, "" in memory; ``slot_startprios`` what ``close()`` returned.
+
+        Raises ValueError for limits per address, for the state of another kind of queue and for a downloader without
+        download slots.
+        """
+        if crawler.settings.getint("CONCURRENT_REQUESTS_PER_IP") != 0:
+            raise ValueError(
+                f'"{type(self).__name__}" does not support CONCURRENT_REQUESTS_PER_IP: it keeps its limits per host'
+            )
+        if slot_startprios and not isinstance(slot_startprios, dict):
+            raise ValueError(
+                f'"{type(self).__name__}" cannot resume this job: it was stopped with a scheduler queue that keeps its '
+                f"requests by priority only ({type(slot_startprios).__name__} state). Resume it with the "
+                "SCHEDULER_PRIORITY_QUEUE it was started with, or start a new JOBDIR"
+            )
+        downloader = crawler.engine.downloader
+        if not compat.supports_slots(type(downloader)):
+            raise ValueError(
+                f'"{type(self).__name__}" needs Scrapy\'s own downloader or a subclass, DOWNLOADER is '
+                f"{type(downloader).__name__}"
+            )
+        self.crawler = crawler
+        self.downstream_queue_cls = downstream_queue_cls
+        self.key = key
+        self.pqueues: dict[str, _SlotQueue] = {}
+        self._start_queue_cls = start_queue_cls
+        self._downloader = downloader
+        self._job = job = job_of(crawler)
+        job.install_gate()
+        self._load = job.under_way
+        self._count = 0
+        self._turns = 0
+        self._ready: list[tuple[float, int, _SlotQueue]] = []
+        self._waiting: list[tuple[float, int, _SlotQueue]] = []
+        self._watchers: dict[str, set[_SlotQueue]] = {}  # slots whose name is not the host whose clock decides
+        self._asleep = False
+        self._timer: CallLaterResult | None = None
+        self._timer_at = 0.0
+        for slot, startprios in (slot_startprios or {}).items():
+            self._resume(slot, startprios)
+        job.on_left.append(self._left)
+        job.on_slot_changed.append(self._slot_changed)
+        job.on_dispatched.append(self._dispatched)
+        job.pace.listeners.append(self._clock_changed)
+        # The scheduler closes its disk queue, but never the one in memory.
+        crawler.signals.connect(self._spider_closed, signal=signals.spider_closed)
+
+    # What the scheduler uses
+
+    def push(self, request: Request) -> None:
+        """Take a request. Raises ValueError, and keeps nothing, for one that the queue class cannot store."""
+        slot = compat.slot_key(self._downloader, request)
+        queue = self.pqueues.get(slot)
+        if queue is None:
+            queue = self._new(slot)
+            try:
+                queue.push(request)
+            except BaseException:
+                self._discard(queue)
+                raise
+            self._count += 1
+            self._decided_by(queue, self._job.host_of(request))
+            self._add(queue)
+        else:
+            queue.push(request)
+            self._count += 1
+            if not queue.shared and queue.host != self._job.host_of(request):
+                queue.shared = True
+            if queue.shared:
+                self._decided_by(queue, None)
+                self._reconsider(queue)
+        if self._asleep:
+            self._look_again()
+
+    def pop(self) -> Request | None:
+        """The next request whose host may be asked now; None when there is none, and then the engine is woken in time."""
+        queue = self._first()
+        if queue is None:
+            self._asleep = self._count > 0
+            self._set_timer()
+            return None
+        self._asleep = False
+        request = queue.pop()
+        left = len(queue)
+        if request is None:  # a queue class that lost what it said it has
+            return self._emptied(queue, left)
+        self._count -= 1
+        self._load.enter(request, queue.slot, self._job.host_of(request), from_queue=True)
+        if left:
+            if queue.shared:
+                self._decided_by(queue, None)
+            self._turns += 1
+            queue.turn = self._turns
+            # Its new place is looked up when it comes to the top again.
+            queue.entry = entry = (self._load.loads[queue.slot].count, queue.turn, queue)
+            heapq.heapreplace(self._ready, entry)
+        else:
+            heapq.heappop(self._ready)
+            self._remove(queue)
+        return request
+
+    def peek(self) -> Request | None:
+        """What :meth:`pop` would return now, left in the queue.
+
+        Raises NotImplementedError where the queue class cannot peek.
+        """
+        queue = self._first()
+        return None if queue is None else compat.next_of(queue)
+
+    def close(self) -> dict[str, list[int]]:
+        """Close all files; the slots and their priorities, for whoever resumes the job: this queue or the stock one."""
+        self._cancel_timer()
+        state = {slot: queue.close() for slot, queue in self.pqueues.items()}
+        for parts in (self.pqueues, self._ready, self._waiting, self._watchers):
+            parts.clear()
+        self._count = 0
+        self._asleep = False
+        for listeners, mine in (
+            (self._job.on_left, self._left),
+            (self._job.on_slot_changed, self._slot_changed),
+            (self._job.on_dispatched, self._dispatched),
+            (self._job.pace.listeners, self._clock_changed),
+        ):
+            with suppress(ValueError):
+                listeners.remove(mine)  # type: ignore[attr-defined]
+        return state
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, slot: str) -> bool:
+        return slot in self.pqueues
+
+    # Slots come and go
+
+    def _new(self, slot: str, startprios: Iterable[int] = ()) -> _SlotQueue:
+        return _SlotQueue(
+            self.crawler, self.downstream_queue_cls, self.key, slot, startprios, self._start_queue_cls
+        )
+
+    def _resume(self, slot: str, startprios: Iterable[int]) -> None:
+        queue = self._new(slot, startprios)
+        size = len(queue)
+        if not size:
+            self._discard(queue)
+            return
+        self._count += size
+        queue.shared = True  # only the requests know their hosts, and they are on disk
+        self._add(queue)
+
+    def _add(self, queue: _SlotQueue) -> None:
+        self.pqueues[queue.slot] = queue
+        self._turns += 1
+        queue.turn = self._turns
+        self._make_ready(queue)
+
+    def _remove(self, queue: _SlotQueue) -> None:
+        """Leave nothing behind of a slot that has run dry."""
+        del self.pqueues[queue.slot]
+        queue.entry = None
+        self._decided_by(queue, queue.slot)
+        self._discard(queue)
+        self._trim(self._ready)
+        self._trim(self._waiting)
+
+    def _discard(self, queue: _SlotQueue) -> None:
+        queue.close()
+        if self.key:
+            with suppress(OSError):  # not empty: files that the queue class keeps
+                Path(queue.key).rmdir()
+
+    def _emptied(self, queue: _SlotQueue, left: int) -> None:
+        self._count = sum(map(len, self.pqueues.values()))
+        if not left:
+            heapq.heappop(self._ready)
+            self._remove(queue)
+
+    def _decided_by(self, queue: _SlotQueue, host: str | None) -> None:
+        """Note whose clock decides for the slot, so that the clock's changes find it."""
+        before = queue.host
+        if before is not None and before != queue.slot and before != host:
+            watchers = self._watchers[before]
+            watchers.discard(queue)
+            if not watchers:
+                del self._watchers[before]
+        if host is not None and host != queue.slot and host != before:
+            self._watchers.setdefault(host, set()).add(queue)
+        queue.host = host
+
+    # Where a slot stands
+
+    def _first(self) -> _SlotQueue | None:
+        """The slot to be asked now, left on top of the heap of those that may be."""
+        now = self._job.now()
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= now:
+            entry = heapq.heappop(waiting)
+            if entry[2].entry is entry:
+                self._make_ready(entry[2])
+        ready = self._ready
+        loads = self._load.loads
+        while ready:
+            entry = ready[0]
+            queue = entry[2]
+            if queue.entry is not entry:
+                heapq.heappop(ready)
+                continue
+            load = loads.get(queue.slot)
+            count = 0 if load is None else load.count
+            wait = self._wait_s(queue, now)
+            if wait == 0.0:
+                if count == entry[0]:
+                    return queue
+                queue.entry = (count, queue.turn, queue)
+                heapq.heapreplace(ready, queue.entry)
+                continue
+            heapq.heappop(ready)
+            if wait is None:
+                queue.state = _FULL
+                queue.entry = None
+            else:
+                queue.state = _WAITING
+                queue.entry = (now + max(wait, SHORTEST_WAIT_S), queue.turn, queue)
+                heapq.heappush(waiting, queue.entry)
+                self._trim(waiting)
+        return None
+
+    def _wait_s(self, queue: _SlotQueue, now: float) -> float | None:
+        """Seconds until the slot's next request may be handed out; None: not before something else ends."""
+        host = queue.host
+        if host is None:
+            host = self._next_host(queue)
+        load = self._load
+        clock = self._job.pace.known(host) if host else None
+        if clock is not None:
+            if clock.given_up_until > now:
+                return 0.0  # it will fail at once, and it should
+            if clock.one_at_a_time and (clock.in_flight or host in load.hosts):
+                return None
+        slot = queue.slot
+        downloader = self._downloader
+        of_slot = load.loads.get(slot)
+        limit = compat.slot_limit(downloader, slot)
+        if of_slot is None:
+            if limit <= 0:
+                return None
+        elif of_slot.count >= limit or (of_slot.unsent and compat.slot_delay(downloader, slot)):
+            # With a delay, the next time is known only when the one before has gone out.
+            return None
+        return compat.slot_turn(downloader, slot, clock, now)
+
+    def _next_host(self, queue: _SlotQueue) -> str:
+        try:
+            request = compat.next_of(queue)
+        except NotImplementedError:
+            return ""
+        host = "" if request is None else self._job.host_of(request)
+        self._decided_by(queue, host)
+        return host
+
+    def _make_ready(self, queue: _SlotQueue) -> None:
+        """Put the slot where :meth:`_first` will look at it."""
+        load = self._load.loads.get(queue.slot)
+        queue.state = _READY
+        queue.entry = (0 if load is None else load.count, queue.turn, queue)
+        heapq.heappush(self._ready, queue.entry)
+        self._trim(self._ready)
+
+    def _trim(self, heap: list[tuple[float, int, _SlotQueue]]) -> None:
+        """Keep what is no longer true in a heap below what is."""
+        if len(heap) > 2 * len(self.pqueues) + SPARE_ENTRIES:
+            heap[:] = [entry for entry in heap if entry[2].entry is entry]
+            heapq.heapify(heap)
+
+    # What changes where a slot stands
+
+    def _left(self, slot: str, host: str) -> None:
+        """A request has left the downloader: its slot has room, or its host is free again."""
+        queue = self.pqueues.get(slot)
+        if queue is not None:
+            self._make_ready(queue)
+        if host != slot and (queue := self.pqueues.get(host)) is not None:
+            self._reconsider(queue)
+        for queue in self._watchers.get(host, ()):
+            if queue.slot != slot:
+                self._reconsider(queue)
+        if self._asleep:
+            self._look_again()
+
+    def _dispatched(self, request: Request, clock: HostClock | None) -> None:
+        """A request goes out: a slot with a delay knows the time of the next one."""
+        slot = self._load.slot_of(request)
+        if slot is not None and compat.slot_delay(self._downloader, slot):
+            self._slot_changed(slot)
+
+    def _slot_changed(self, slot: str) -> None:
+        queue = self.pqueues.get(slot)
+        if queue is not None and self._reconsider(queue) and self._asleep:
+            self._look_again()
+
+    def _clock_changed(self, clock: HostClock) -> None:
+        host = clock.host
+        queue = self.pqueues.get(host)
+        changed = queue is not None and self._reconsider(queue)
+        for queue in self._watchers.get(host, ()):
+            changed = self._reconsider(queue) or changed
+        if changed and self._asleep:
+            self._look_again()
+
+    def _reconsider(self, queue: _SlotQueue) -> bool:
+        """Have a slot looked at again that was set aside; False when it is to be looked at anyway."""
+        if queue.state == _READY:
+            return False
+        self._make_ready(queue)
+        return True
+
+    # Waking the engine
+
+    def _look_again(self) -> None:
+        """After a pop that gave nothing: wake the engine if there is something now, else at the earliest time."""
+        if self._first() is not None:
+            self._asleep = False
+            self._cancel_timer()
+            compat.wake_engine(self.crawler)
+        else:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        """One timer, for the earliest time at which a slot may be asked; none when no slot waits for the time."""
+        waiting = self._waiting
+        while waiting and waiting[0][2].entry is not waiting[0]:
+            heapq.heappop(waiting)
+        if not waiting:
+            self._cancel_timer()
+            return
+        at = waiting[0][0]
+        if self._timer is not None and self._timer_at == at:
+            return
+        self._cancel_timer()
+        self._timer_at = at
+        sleep = min(max(at - self._job.now(), 0.0), LONGEST_SLEEP_S)
+        self._timer = compat.later(sleep, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        compat.wake_engine(self.crawler)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _spider_closed(self) -> None:
+        self._cancel_timer()
+
+
+__all__: list[Any] = ["PolitePriorityQueue"]
