@@ -41,6 +41,9 @@ SLOT_HAS_JITTER: bool = "jitter" in getattr(Slot, "__dataclass_fields__", {})
 #: wall time before. Without: a slot's wait would be off by decades.
 slot_now: Callable[[], float] = getattr(_downloader_module, "monotonic", time.time)
 
+#: The meta key that names a request's download slot.
+DOWNLOAD_SLOT: str = Downloader.DOWNLOAD_SLOT
+
 #: The folder name of a slot in a job directory. Without: a crawl could not be resumed by the stock queue, nor one of
 #: the stock queue by ours.
 path_safe: Callable[[str], str] = _path_safe
@@ -292,6 +295,24 @@ def slot_limit(downloader: Downloader, key: str) -> int:
     return int(settings.get("concurrency", default)) if settings else default
 
 
+def watch_fetch(downloader: Downloader, ended: Callable[[Request, Any], None]) -> None:
+    """Call ``ended(request, result)`` for each request that leaves the downloader: Response, Request or Failure.
+
+    ``Downloader.fetch`` is the one place that sees every end. Without: an exception that a ``process_response`` raises
+    is seen by no downloader middleware, and the request would end without an outcome.
+    """
+    fetch = downloader.fetch
+
+    def watched(request: Request, *args: Any) -> Deferred[Any]:
+        def tell(result: Any) -> Any:
+            ended(request, result)
+            return result
+
+        return fetch(request, *args).addBoth(tell)
+
+    downloader.fetch = watched  # type: ignore[method-assign]
+
+
 def slot_delay(downloader: Downloader, key: str) -> float:
     """The delay that the user or AutoThrottle set for a slot, seconds: of the slot, or as it will be made.
 
@@ -342,7 +363,9 @@ def process_queue(downloader: Downloader, slot: Slot) -> None:
     downloader._process_queue(slot)
 
 
-def fail_queued(downloader: Downloader, matches: Callable[[Request], bool], error: Callable[[Request], Exception]) -> int:
+def fail_queued(
+    downloader: Downloader, matches: Callable[[Request], bool], error: Callable[[Request], Exception]
+) -> int:
     """End the requests that wait in slot queues and match, with an error each; how many there were.
 
     Without: requests of a host that was given up would sit in the downloader until its time, for days.
@@ -367,8 +390,11 @@ async def download_past_middlewares(downloader: Downloader, request: Request) ->
     manager = downloader.middleware
     for method in manager.methods["process_request"]:
         assert method is not None
-        await ensure_awaitable(manager._handle_mw_method(method, request=request) if hasattr(
-            manager, "_handle_mw_method") else _call_with_spider(manager, method, request))
+        await ensure_awaitable(
+            manager._handle_mw_method(method, request=request)
+            if hasattr(manager, "_handle_mw_method")
+            else _call_with_spider(manager, method, request)
+        )
     return await downloader._enqueue_request(request)
 
 
@@ -406,6 +432,11 @@ def wake_engine(crawler: Crawler) -> None:
     slot = getattr(engine, "_slot", None)
     if slot is not None:
         slot.nextcall.schedule()
+
+
+def close_spider(crawler: Crawler, reason: str) -> None:
+    """Begin to close the spider."""
+    schedule(crawler.engine.close_spider_async(reason=reason))
 
 
 def is_closing(crawler: Crawler) -> bool:

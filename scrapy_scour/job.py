@@ -6,19 +6,28 @@ component starts in a crawl that is set up wrongly. Decides nothing.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_scour import compat
-from scrapy_scour.exceptions import SettingsError
-from scrapy_scour.policy.scope import Scope
-from scrapy_scour.policy.urls import canonical_host
-from scrapy_scour.settings import PREFIX, ScourSettings, read_settings, refusal
+from scrapy_scour import compat, setup_check, stats
+from scrapy_scour.exceptions import Outcome, RateLimited, RequestLimitReached, SettingsError
+from scrapy_scour.outcomes import Outcomes
+from scrapy_scour.permission import Permission
+from scrapy_scour.policy.robots import parse
+from scrapy_scour.policy.scope import Scope, ScopeError
+from scrapy_scour.policy.urls import canonical_host, host_of, without_userinfo
+from scrapy_scour.policy.verdict import Verdict
+from scrapy_scour.robotsfetch import RobotsFetcher
+from scrapy_scour.robotstxt import RFC9309RobotParser
+from scrapy_scour.settings import ScourSettings, collect, refusal
 from scrapy_scour.stats import Counter
 from scrapy_scour.stores.pace import HostClock, PaceStore
+from scrapy_scour.stores.robots import RobotsStore
 from scrapy_scour.stores.under_way import UnderWay
 
 if TYPE_CHECKING:
@@ -29,8 +38,12 @@ _ATTRIBUTE = "_scrapy_scour_job"
 
 #: meta key: the real URL of a request that goes to a rendering service by URL.
 REAL_URL = "scour_url"
-#: meta key: set by the robots store on its own requests.
-ROBOTS_REQUEST = "scour_robotstxt"
+#: meta key: the request went back to the scheduler to wait; its value is the ``dont_filter`` it came with.
+WAITING = "scour_waiting"
+#: meta key: a redirect has brought the request to another host; only harmless headers may be added to it.
+OFF_HOST = "scour_off_host"
+
+logger = logging.getLogger(__name__)
 
 
 class Job:
@@ -43,17 +56,59 @@ class Job:
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
-        self.settings: ScourSettings = read_settings(crawler.settings)
+        values, problems = collect(crawler.settings)
+        problems += setup_check.problems(crawler.settings)
+        self._scope, self._domains = Scope(), None
+        try:
+            self._scope, self._domains = self._read_scope(values)
+        except ScopeError as error:
+            problems += error.problems
+        if problems:
+            raise SettingsError(refusal(problems))
+        self.settings = ScourSettings(**values)
+        self._name_the_bot()
         self.count = Counter(crawler.stats)
         self.pace = PaceStore(throttled=self.settings.throttle_enabled)
+        self.permission = Permission(self)
+        self.outcomes = Outcomes(self)
+        self.fetcher = RobotsFetcher(self, self._robots_parser())
+        self.robots = RobotsStore(
+            self.fetcher.fetch,
+            spawn=compat.schedule,
+            now=self.now,
+            ttl_s=self.settings.robotstxt_ttl,
+            size=self.settings.robotstxt_cache_size,
+            waits_s=self.settings.robotstxt_waits,
+            retry_after_max_s=self.settings.retry_after_max,
+        )
         self.gate_installed = False
         self.under_way = UnderWay()
+        self.began_at: dict[Request, float] = {}
         self.on_left: list[Callable[[str, str], None]] = []
         self.on_slot_changed: list[Callable[[str], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float], None]] = []
         self._hosts: dict[str, str] = {}
-        self._scope: Scope | None = None
+
+    def _name_the_bot(self) -> None:
+        """``SCOUR_BOT_USER_AGENT`` sets ``USER_AGENT``, unless that was set with more weight (a spider, the command line)."""
+        bot, settings = self.settings.bot_user_agent, self.crawler.settings
+        if bot is None:
+            return
+        weight = settings.getpriority("SCOUR_BOT_USER_AGENT") or 0
+        if settings.frozen or (settings.getpriority("USER_AGENT") or 0) > weight:
+            logger.warning("USER_AGENT = %r stays; SCOUR_BOT_USER_AGENT = %s is not used.", settings["USER_AGENT"], bot)
+            return
+        settings.set("USER_AGENT", str(bot), priority=weight)
+
+    def _robots_parser(self) -> Callable[[bytes, bool], Any]:
+        """How a body becomes a parser: ours unless the project set ``ROBOTSTXT_PARSER``."""
+        settings = self.crawler.settings
+        chosen = load_object(settings["ROBOTSTXT_PARSER"]) if settings.getpriority("ROBOTSTXT_PARSER") else None
+        if chosen is None or issubclass(chosen, RFC9309RobotParser):
+            cls = chosen or RFC9309RobotParser
+            return lambda body, cut: cls(parse(body, truncated=cut))
+        return lambda body, cut: build_from_crawler(chosen, self.crawler, body)
 
     now = staticmethod(time.monotonic)
 
@@ -75,8 +130,10 @@ class Job:
 
     def host_of(self, request: Request) -> str:
         """Canonical host name of the site that the request is for; "" when there is none."""
-        real = request.meta.get(REAL_URL) if request.meta else None
-        name = urlparse_cached(request.replace(url=real) if real else request).hostname or ""
+        real = request.meta.get(REAL_URL)
+        if real:
+            return host_of(real)
+        name = urlparse_cached(request).hostname or ""
         host = self._hosts.get(name)
         if host is None:
             if len(self._hosts) > 50_000:
@@ -88,6 +145,154 @@ class Job:
         """The clock of the request's host; None for a request that belongs to none (``file:``, ``data:``)."""
         host = self.host_of(request)
         return self.pace.clock(host, self.now()) if host else None
+
+    def name_slot(self, request: Request) -> None:
+        """Give requests of one host one download slot, whatever the spelling of its name or the service in between."""
+        if compat.DOWNLOAD_SLOT in request.meta:
+            return
+        host = self.host_of(request)
+        if host and (request.meta.get(REAL_URL) or urlparse_cached(request).hostname != host):
+            request.meta[compat.DOWNLOAD_SLOT] = host
+
+    def slot_is_default(self, request: Request) -> bool:
+        """Whether the request's download slot is the one it would get by its host, not one that the user chose."""
+        named = request.meta.get(compat.DOWNLOAD_SLOT)
+        if named is None or named == self.host_of(request):
+            return True
+        return bool(named == compat.default_slot_key(self.crawler.engine.downloader, request))
+
+    # Whether it is inside the job
+
+    def _read_scope(self, values: dict[str, Any]) -> tuple[Scope, list[Any] | None]:
+        spider = self.crawler.spider
+        domains = getattr(spider, "allowed_domains", None)
+        patterns = []
+        for kind in ("include", "exclude"):
+            of_spider = getattr(spider, f"scope_{kind}", None)
+            patterns.append([*values.get(f"scope_{kind}", ()), *self._listed(of_spider)])
+        scope, warnings = Scope.build(domains, *patterns)
+        for warning in warnings:
+            logger.warning("%s", warning)
+        return scope, list(domains) if isinstance(domains, (list, tuple, set, frozenset)) else None
+
+    @staticmethod
+    def _listed(value: Any) -> list[Any]:
+        return [] if value is None else [value] if isinstance(value, str) else list(value)
+
+    @property
+    def scope(self) -> Scope:
+        """The boundary; read again when the spider changes its ``allowed_domains``.
+
+        A change that cannot be read, or that leaves no domain where there was one, keeps the boundary as it was: a
+        filter never disappears by accident.
+        """
+        domains = getattr(self.crawler.spider, "allowed_domains", None)
+        if domains is None and self._domains is None:
+            return self._scope
+        now = list(domains) if isinstance(domains, (list, tuple, set, frozenset)) else None
+        if now != self._domains:
+            before, self._domains = self._domains, now
+            try:
+                scope, _ = self._read_scope(
+                    {"scope_include": self.settings.scope_include, "scope_exclude": self.settings.scope_exclude}
+                )
+                if before and not now:
+                    raise ScopeError(["allowed_domains was emptied while the crawl runs"])
+                self._scope = scope
+            except ScopeError as error:
+                logger.error("The scope stays as it was: %s", error)
+        return self._scope
+
+    def judge_request(self, request: Request) -> Verdict:
+        """Whether what the spider asks for is inside the job."""
+        return self.scope.judge_request(
+            self.real_url(request),
+            dont_filter=request.dont_filter,
+            allow_offsite=bool(request.meta.get("allow_offsite")),
+        )
+
+    def judge_hop(self, request: Request, target: str) -> Verdict:
+        """Whether a hop from the request's URL to ``target`` may be taken."""
+        allowed = bool(request.meta.get("allow_offsite"))
+        host = self.host_of(request)
+        return self.scope.judge_hop(
+            request.url,
+            target,
+            exempt_host=host if allowed or not self.scope.allows_host(host) else None,
+            allow_offsite=allowed,
+            private_addresses=self.settings.redirect_private_addresses,
+        )
+
+    # Whether it is its turn
+
+    def refuse_if_given_up(self, request: Request) -> None:
+        """Raise RateLimited for a host that was given up."""
+        clock = self.pace.known(self.host_of(request))
+        if clock is not None and clock.given_up_until > self.now():
+            raise RateLimited(
+                clock.given_up_why,
+                url=without_userinfo(self.real_url(request)),
+                trail=request.meta.get("redirect_urls", ()),
+            )
+
+    def count_attempt(self, request: Request) -> None:
+        """Count a request that is about to go to the network, or raise RequestLimitReached."""
+        limit = self.settings.max_requests_per_domain
+        if not limit:
+            return
+        host = self.host_of(request)
+        made = self.pace.counts.get(host, 0)
+        if made >= limit:
+            raise RequestLimitReached(
+                f"{host} has had its {limit} requests (SCOUR_MAX_REQUESTS_PER_DOMAIN)",
+                url=without_userinfo(self.real_url(request)),
+                trail=request.meta.get("redirect_urls", ()),
+            )
+        self.pace.counts[host] = made + 1
+        if made + 1 == limit:
+            self.count.add(stats.LIMIT_HOSTS)
+
+    def wait_elsewhere(self, request: Request) -> Request | None:
+        """A copy for the scheduler when the host has to wait, None when the request may go on.
+
+        A request that cannot go back goes on and waits in its download slot.
+        """
+        if not self.may_go_back(request):
+            return None
+        clock = self.pace.known(self.host_of(request))
+        if clock is None:
+            return None
+        downloader = self.crawler.engine.downloader
+        slot = downloader.slots.get(compat.slot_key(downloader, request))
+        wait = slot.turn(clock) if isinstance(slot, compat.PoliteSlot) else clock.wait_s(self.now())
+        if wait > 0.0 or clock.busy():
+            return self.back_to_scheduler(request)
+        return None
+
+    def back_to_scheduler(self, request: Request) -> Request:
+        """A copy that the scheduler takes although it has seen the request, to hand it out when the host may be asked."""
+        back = request.copy()
+        back.meta[WAITING] = request.dont_filter
+        back.dont_filter = True
+        self.count.add(stats.REQUEUED)
+        return back
+
+    @staticmethod
+    def is_waiting(request: Request) -> bool:
+        """Whether the request is on its way back to the scheduler."""
+        return WAITING in request.meta
+
+    @staticmethod
+    def restore(request: Request) -> None:
+        """Make a request that has waited what it was before."""
+        if request.meta and WAITING in request.meta:
+            request.dont_filter = bool(request.meta.pop(WAITING))
+
+    # How it ended
+
+    def ended(self, request: Request, outcome: Outcome) -> None:
+        """Record the end of a request that never gets to the downloader."""
+        self.outcomes.record(request, outcome)
 
     # What compat's slots tell
 
@@ -103,12 +308,14 @@ class Job:
 
     def dispatched(self, request: Request, clock: HostClock | None) -> None:
         self.under_way.sent(request)
+        self.began_at[request] = self.now()
         for listener in self.on_dispatched:
             listener(request, clock)
 
     def transfer_ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
         for listener in self.on_ended:
             listener(request, clock, duration_s)
+        self.began_at.pop(request, None)
 
     def left(self, request: Request) -> None:
         """The request has left the downloader, however it ended."""
@@ -140,6 +347,3 @@ def job_of(crawler: Crawler) -> Job:
             raise
         crawler.__dict__[_ATTRIBUTE] = job
     return job  # type: ignore[no-any-return]
-
-
-__all__ = ["PREFIX", "Job", "job_of", "refusal"]

@@ -54,9 +54,12 @@ ROBOTS_NOT_CURRENT = Stat(
 )
 ROBOTS_TRUNCATED = Stat("scour/robotstxt/truncated", "robots.txt files longer than SCOUR_ROBOTSTXT_MAXSIZE.")
 ROBOTS_AGENT_CHANGED = Stat(
-    "scour/robotstxt/agent_changed", "Requests whose User-Agent changed after the robots check and that were checked again."
+    "scour/robotstxt/agent_changed",
+    "Requests whose User-Agent changed after the robots check and that were checked again.",
 )
-ROBOTS_HOSTS_CLOSED = Stat("scour/robotstxt/hosts_closed", "Hosts of which robots.txt refused every URL that was asked for.")
+ROBOTS_HOSTS_CLOSED = Stat(
+    "scour/robotstxt/hosts_closed", "Hosts of which robots.txt refused every URL that was asked for."
+)
 ROBOTS_HOSTS_UNREACHABLE = Stat("scour/robotstxt/hosts_unreachable", "Hosts whose robots.txt could not be read.")
 DELAY_HOSTS = Stat("scour/delay/hosts", "Hosts that asked for a delay.")
 DELAY_MAX = Stat("scour/delay/max", "The longest delay that is kept for a host, seconds.")
@@ -74,7 +77,9 @@ ROBOTS_RESPONSES = Stat("robotstxt/response_count", "robots.txt answers.")
 ROBOTS_STATUS = Stat(
     "robotstxt/response_status_count/{part}", "robots.txt answers by status.", tuple(str(n) for n in range(100, 1000))
 )
-ROBOTS_EXCEPTIONS = Stat("robotstxt/exception_count/{part}", "robots.txt requests without an answer, by exception class.")
+ROBOTS_EXCEPTIONS = Stat(
+    "robotstxt/exception_count/{part}", "robots.txt requests without an answer, by exception class."
+)
 OFFSITE_DOMAINS = Stat("offsite/domains", "Hosts that the scope refused.")
 OFFSITE_FILTERED = Stat("offsite/filtered", "Requests of the spider that the scope refused.")
 RETRY_COUNT = Stat("retry/count", "Retries.")

@@ -25,18 +25,24 @@ class HostClock:
     ``last_end``: when the last request ended (answer read, or failed), monotonic; ``NEVER`` before the first.
     ``held_until``, ``held_why``: not before this time, whatever the delay, and the reason in one word.
     ``probing``: after a hold, one request at a time until one is answered well.
+    ``asked_by``: which file and line asks for the delay, for people.
+    ``incidents``: refusals for rate until a quiet time, ``incidents_in_a_row`` without a good answer between them,
+    ``incident_at`` when the last began; ``failures``: other failures in a row that are retried.
     ``given_up_until``: requests fail instead of waiting until this time (``inf``: for this run).
     """
 
     __slots__ = (
         "_asked",
+        "asked_by",
         "asked_s",
+        "failures",
         "given_up_until",
         "given_up_why",
         "held_until",
         "held_why",
         "host",
         "in_flight",
+        "incident_at",
         "incidents",
         "incidents_in_a_row",
         "last_end",
@@ -52,6 +58,7 @@ class HostClock:
         self.store = store
         self._asked: dict[Hashable, float] | None = None
         self.asked_s = 0.0
+        self.asked_by = ""
         self.throttled = store.throttled
         self.throttle_s = 0.0
         self.in_flight = 0
@@ -63,6 +70,8 @@ class HostClock:
         self.given_up_why = ""
         self.incidents = 0
         self.incidents_in_a_row = 0
+        self.incident_at = NEVER
+        self.failures = 0
         self.waiting: set[Any] | None = None
 
     @property
@@ -109,6 +118,7 @@ class HostClock:
     def answered_well(self) -> None:
         """An answer that is no refusal for rate: a probe has succeeded, the host is back to normal."""
         self.incidents_in_a_row = 0
+        self.failures = 0
         if self.probing:
             self.probing = False
             self.store.changed(self)

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 
 class SlotLoad:
-    """One download slot: ``count`` requests in or on their way to the downloader, ``unsent`` of them not yet dispatched."""
+    """One download slot: ``count`` requests in or on their way to the downloader, ``unsent`` of them not dispatched."""
 
     __slots__ = ("count", "unsent")
 
@@ -22,7 +22,7 @@ class SlotLoad:
 class UnderWay:
     """What is under way. ``request in under_way``: the scheduler queue handed it out and it has not ended.
 
-    ``loads``: by slot, only slots with something under way. ``hosts``: number by host, likewise. Requests that did not
+    ``loads``: by slot, only slots with anything under way. ``hosts``: number by host, likewise. Requests that did not
     come from the queue (media, robots.txt) count too: they occupy the slot just the same.
     """
 

@@ -1,0 +1,56 @@
+"""Asks robots.txt before a request goes on: position 510, after what sets the User-Agent, before all that answers.
+
+Gathers the facts and acts; ``permission`` asks the policy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_scour.job import job_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from scrapy_scour.policy.urls import Origin
+
+
+class RobotsTxtMiddleware:
+    """Refuses what robots.txt refuses for the agent that is sent, and sends back to the scheduler what has to wait.
+
+    Raises RobotsDisallowed, RobotsUnreachable, CrawlDelayTooLong, RateLimited or PolicyCheckFailed. With
+    ``ROBOTSTXT_OBEY = False`` only the host's pace is kept.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.job = job_of(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def process_request(self, request: Request) -> Awaitable[Request | None] | Request | None:
+        job = self.job
+        if job.fetcher.is_ours(request):
+            return None
+        job.restore(request)
+        job.refuse_if_given_up(request)
+        if not job.permission.applies_to(request):
+            return job.wait_elsewhere(request)
+        origin = job.permission.origin_of(request)
+        known = job.robots.fresh(origin)
+        if known is None:
+            return self._read_first(request, origin)
+        job.permission.judge(request, origin, known)
+        return job.wait_elsewhere(request)
+
+    async def _read_first(self, request: Request, origin: Origin) -> Request | None:
+        back = await self.job.permission.obtain(request, origin)
+        if back is not None:
+            return back
+        self.job.refuse_if_given_up(request)
+        return self.job.wait_elsewhere(request)
