@@ -189,7 +189,10 @@ class RobotsFetcher:
             "download_warnsize": 0,
             "handle_httpstatus_all": True,
         }
-        headers = {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "gzip, deflate"}
+        headers: dict[str, str | bytes | None] = {
+            "Accept": "text/plain, */*;q=0.5",
+            "Accept-Encoding": "gzip, deflate",
+        }
         agent = asker.headers.get("User-Agent")
         if agent is not None:
             headers["User-Agent"] = agent
@@ -236,6 +239,7 @@ def decoded(response: Response, limit: int) -> bytes | None:
         if coding.strip()
     ]
     for coding in reversed(codings):
+        attempts: tuple[int, ...]
         if coding in (b"gzip", b"x-gzip"):
             attempts = (zlib.MAX_WBITS | 16,)
         elif coding == b"deflate":

@@ -79,7 +79,7 @@ class _Hops:
         Raises OutOfScope, RedirectRefused, RedirectLoop or TooManyRedirects.
         """
         urls = [*request.meta.get("redirect_urls", ()), without_userinfo(request.url)]
-        chain = {"url": without_userinfo(request.url), "trail": [*urls, without_userinfo(target)]}
+        chain: dict[str, Any] = {"url": without_userinfo(request.url), "trail": [*urls, without_userinfo(target)]}
         stays = same_host(request.url, target)
         verdict = self.job.judge_hop(request, target)
         if not verdict:
