@@ -102,12 +102,12 @@ class Trial:
         return await crawl(list(start), values, stock=self.stock)
 
     async def seen(self, path: str) -> list[Seen]:
-        """What the server saw of *path*, once every answer has ended."""
+        """What the server saw of *path*, once every answer is settled."""
         deadline = time.monotonic() + 3
-        while any(one.ended is None for one in self.site.requests(path)) and time.monotonic() < deadline:
+        while not all(one.settled for one in self.site.requests(path)) and time.monotonic() < deadline:
             await sleep(0.01)
         found = self.site.requests(path)
-        assert all(one.ended is not None for one in found)
+        assert all(one.settled for one in found)
         return found
 
 
@@ -255,9 +255,7 @@ SLOW: dict[str, Answer] = {
 
 
 @pytest.mark.parametrize("slow", SLOW)
-async def test_the_timeout_covers_the_body(
-    trial: Trial, slow: str, short: Callable[[bool, str], None]
-) -> None:
+async def test_the_timeout_covers_the_body(trial: Trial, slow: str, short: Callable[[bool, str], None]) -> None:
     """DOWNLOAD_TIMEOUT runs from the request to the last octet, and what arrived by then is no page."""
     short(
         trial.way.name == "httpx" and slow.startswith("dribbling"),
@@ -289,9 +287,7 @@ async def test_a_status_that_nobody_wanted_is_a_response(trial: Trial) -> None:
     for status in STATUSES:
         body = b"" if status == 304 else b"body of %d" % status
         trial.site.answer(f"/{status}", Answer(body, status, headers={"X-Status": str(status)}))
-    asked = [
-        Request(trial.site.url(f"/{status}"), meta={"handle_httpstatus_all": True}) for status in STATUSES
-    ]
+    asked = [Request(trial.site.url(f"/{status}"), meta={"handle_httpstatus_all": True}) for status in STATUSES]
     result = await trial.crawl(*asked, RETRY_ENABLED=False)
     assert result.errors == []
     assert {page.url: page.status for page in result.responses} == {
@@ -375,7 +371,7 @@ class H2Site:
         answer = self.routes.get(seen.path) or Answer("not here", 404)
 
         def gone(_: Any) -> None:
-            seen.aborted, seen.ended = True, time.monotonic()
+            seen.aborted, seen.ended, seen.settled = True, time.monotonic(), True
 
         request.notifyFinish().addErrback(gone)
         ensureDeferred(self.write(request, seen, answer))
@@ -412,5 +408,5 @@ class H2Site:
             request.write(payload[at : at + size])
             seen.sent += len(payload[at : at + size])
         if answer.declared is None or answer.declared == len(payload):
-            seen.ended = time.monotonic()
+            seen.ended, seen.settled = time.monotonic(), True
             request.finish()

@@ -33,9 +33,7 @@ from tests.support import resolver
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDONS = {"scrapy_scour.Addon": 500}
-DNS_RESOLVER_SETTING = (
-    "TWISTED_DNS_RESOLVER" if hasattr(default_settings, "TWISTED_DNS_RESOLVER") else "DNS_RESOLVER"
-)
+DNS_RESOLVER_SETTING = "TWISTED_DNS_RESOLVER" if hasattr(default_settings, "TWISTED_DNS_RESOLVER") else "DNS_RESOLVER"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy")
 STOP_WITHIN = 5.0
 """Seconds that a crawl gets to stop after its test was cut off."""
@@ -114,9 +112,7 @@ class Result:
     def error(self, url: str) -> BaseException:
         """The only error of this URL."""
         found = [failed.error for failed in self.errors if failed.url == url]
-        assert len(found) == 1, (
-            f"{len(found)} errors of {url}; errors: {[(f.url, f.error) for f in self.errors]}"
-        )
+        assert len(found) == 1, f"{len(found)} errors of {url}; errors: {[(f.url, f.error) for f in self.errors]}"
         return found[0]
 
     def messages(self, level: int = logging.WARNING, logger: str = "") -> list[str]:
@@ -170,9 +166,7 @@ class Requests(Spider):
 
     def recorded(self, request: Request) -> Request:
         """*request* with the recording callback and errback where it has none."""
-        return request.replace(
-            callback=request.callback or self.parse, errback=request.errback or self.record_failure
-        )
+        return request.replace(callback=request.callback or self.parse, errback=request.errback or self.record_failure)
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Request]:
         self.result.responses.append(
@@ -261,9 +255,7 @@ async def crawl(
         result.stats = dict(crawler.stats.get_stats())
     result.finish_reason = result.stats.get("finish_reason")
     if names.strays:
-        raise AssertionError(
-            f"the crawl asked for names that no test gave an address: {sorted(set(names.strays))}"
-        )
+        raise AssertionError(f"the crawl asked for names that no test gave an address: {sorted(set(names.strays))}")
     return result
 
 

@@ -160,6 +160,7 @@ class Seen:
     dropped; None while the answer is under way. ``path``: raw, with the query. ``sent``: octets of the body
     (with chunk framing) handed to the kernel. ``aborted``: the client went away before the end.
     ``connection``: 1 for the first connection of the site. ``status``: None when no status line was sent.
+    ``settled``: nothing here changes any more; ``sent`` and ``aborted`` may lag behind the client until then.
     """
 
     at: float
@@ -172,6 +173,7 @@ class Seen:
     sent: int = 0
     aborted: bool = False
     connection: int = 0
+    settled: bool = False
 
     @property
     def host(self) -> str | None:
@@ -367,14 +369,11 @@ class Site:
         return max_in_flight(list(self.log))
 
     def settle(self, timeout: float = 2.0) -> None:
-        """Wait until every answer has ended (a dropped connection shows a moment later than in the
-        client)."""
+        """Wait until every answer is settled; in async code rather wait with ``crawl.sleep``."""
         deadline = time.monotonic() + timeout
-        while any(one.ended is None for one in list(self.log)):
+        while open_answers := [seen.path for seen in list(self.log) if not seen.settled]:
             if time.monotonic() > deadline:
-                raise AssertionError(
-                    f"answers still under way: {[s.path for s in self.log if s.ended is None]}"
-                )
+                raise AssertionError(f"answers still under way: {open_answers}")
             time.sleep(0.005)
 
 
@@ -446,6 +445,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.server.site.log.append(seen)
         self.close_connection = True
         self._send(seen, Answer(message or "", status=code, end="close"))
+        seen.settled = True
 
     def handle_one_request(self) -> None:
         self.close_connection = True
@@ -464,6 +464,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             finally:
                 if seen.ended is None:
                     seen.ended = time.monotonic()
+                seen.settled = True
         except OSError:
             self.close_connection = True
 

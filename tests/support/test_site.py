@@ -35,9 +35,7 @@ from tests.support.site import (
 def get(site: Site, path: str = "/", timeout: float = 3.0, **options: Any) -> http.client.HTTPResponse:
     if site.tls:
         trusting = ssl._create_unverified_context()
-        connection: Any = http.client.HTTPSConnection(
-            site.address, site.port, timeout=timeout, context=trusting
-        )
+        connection: Any = http.client.HTTPSConnection(site.address, site.port, timeout=timeout, context=trusting)
     else:
         connection = http.client.HTTPConnection(site.address, site.port, timeout=timeout)
     connection.request(options.pop("method", "GET"), path, **options)
