@@ -70,8 +70,7 @@ class BotUserAgent:
             raise ValueError(f"version must be one word without spaces, brackets or '/': {self.version!r}")
         if self.info_url is not None and not _fits_a_comment(self.info_url):
             raise ValueError(
-                "info_url must be an absolute http(s) URL without user, spaces, brackets or ';': "
-                f"{self.info_url!r}"
+                f"info_url must be an absolute http(s) URL without user, spaces, brackets or ';': {self.info_url!r}"
             )
 
     @property
@@ -97,9 +96,7 @@ class BotUserAgent:
             text = header[1] if header[2] is None else f"{header[1]} (+{header[2]})"
         found = _STRING_FORM.match(text)
         if not found:
-            raise ValueError(
-                f"expected Name, Name/version or Name/version (+https://page.about.it): {text!r}"
-            )
+            raise ValueError(f"expected Name, Name/version or Name/version (+https://page.about.it): {text!r}")
         return cls(**found.groupdict())
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _ROBOTS_PATH: Final = b"/robots.txt"
 _ALLOWED: Final = Verdict(True)
+_BEGINS: Final = (b"/", b"*")
 _MARKS: Final = (b"\xef", b"\xff\xfe", b"\xfe\xff")
 # How many names, and reasons per name, are remembered: a crawler has one name, and few rules decide most
 # refusals.
@@ -46,6 +47,8 @@ def parse(body: bytes | str, *, max_size: int | None = None, truncated: bool = F
         cut_within_a_line = octets[max_size : max_size + 1] not in (b"\r", b"\n")
         octets = octets[:max_size]
     text = lines.read_body(octets, truncated=cut_within_a_line)
+    if truncated:
+        text = lines.without_open_end(text)
     return Robots(text, truncated=truncated, marked=octets.startswith(_MARKS))
 
 
@@ -147,7 +150,9 @@ class Robots:
         """Whether the file has no rule for anybody: an empty file, an HTML page, empty Disallow lines."""
         sections = lines.Sections(self._text)
         spans = sections.below(sections.all(), lines.RULES)
-        return not any(kind in lines.RULES and value for kind, _, value in lines.lines_of(self._text, spans))
+        return not any(
+            kind in lines.RULES and value[:1] in _BEGINS for kind, _, value in lines.lines_of(self._text, spans)
+        )
 
     def warnings(self) -> list[RobotsWarning]:
         """What the owner of the site would want to know about the file, by line.  Reads the whole file."""

@@ -95,6 +95,24 @@ def _without_rare_mark(body: bytes) -> bytes:
     return body[1:] if body[:1] == _UTF8_MARK[:1] else body
 
 
+def without_open_end(text: bytes) -> bytes:
+    """Without the user-agent lines at the end of a cut text: what they are told was cut off, so it is not known.
+
+    Taken as they stand they would be told nothing, and be exempt from the rules for everyone.
+    """
+    end = len(text)
+    line_end = end
+    while line_end > 0:
+        start = text.rfind(b"\n", 0, line_end)
+        kind = read_line(text[start + 1 : line_end])[0]
+        if kind in RULES:
+            break
+        if kind == AGENT:
+            end = start
+        line_end = start
+    return text[:end]
+
+
 def _without_part_of_a_line(text: bytes) -> bytes:
     start = text.rfind(b"\n") + 1
     kind, _ = read_line(text[start:])
@@ -268,7 +286,7 @@ class Sections:
 
     def all(self) -> list[int]:
         """The numbers of all user-agent lines that name somebody."""
-        return [number for number in range(1, len(self._parts)) if _value(self._parts[number])]
+        return [number for number in range(1, len(self._parts)) if agent_of(_value(self._parts[number]))]
 
     def value_span(self, number: int) -> tuple[int, int]:
         """Where in the text the value of a user-agent line stands."""

@@ -100,9 +100,7 @@ class Patterns:
         if len(self._prefixes) > _MANY:
             self._prefixes = frozenset(self._prefixes)
             self._lengths = tuple(sorted({len(prefix) for prefix in self._prefixes}, reverse=True))
-        self._special = (
-            tuple(sorted(special, key=_length, reverse=True)) if len(special) > 1 else tuple(special)
-        )
+        self._special = tuple(sorted(special, key=_length, reverse=True)) if len(special) > 1 else tuple(special)
 
     def __len__(self) -> int:
         return len(self._prefixes) + len(self._special)

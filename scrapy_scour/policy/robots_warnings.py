@@ -40,9 +40,7 @@ def warnings_about(text: bytes, *, truncated: bool, marked: bool) -> list[Robots
     """
     found = _Findings()
     if marked:
-        found.add(
-            1, "the file starts with a byte order mark, which some crawlers read as part of the first key"
-        )
+        found.add(1, "the file starts with a byte order mark, which some crawlers read as part of the first key")
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -99,9 +97,7 @@ class _Findings:
         self._in_group, self._last_was_agent_run, self._delay_in_run = True, True, 0
         agent = lines.agent_of(value)
         if not agent:
-            self.add(
-                number, f"{_shown(value)} is no product token (RFC 9309 2.2.1), these rules are for nobody"
-            )
+            self.add(number, f"{_shown(value)} is no product token (RFC 9309 2.2.1), these rules are for nobody")
         elif agent not in (value.lower(), lines.EVERYONE) or (agent == lines.EVERYONE and value != agent):
             self.add(number, f"{_shown(value)} is read as {_shown(value[: len(agent)])} (RFC 9309 2.2.1)")
 
@@ -129,9 +125,7 @@ class _Findings:
             return
         word = line.split()[0].lower()
         if lines.has_key(key) and colon:
-            self.add(
-                number, f"{_shown(key)} is not {_shown(proper)}: read as such here, not by every crawler"
-            )
+            self.add(number, f"{_shown(key)} is not {_shown(proper)}: read as such here, not by every crawler")
         else:
             self.add(number, f"no colon after {_shown(word)}: read as one here, not by every crawler")
 
@@ -142,9 +136,7 @@ class _Findings:
         if colon:
             near = get_close_matches(name, _KNOWN_KEYS, n=1, cutoff=0.75) if len(name) <= 20 else []
             if near and name not in _OTHER_KEYS:
-                self.add(
-                    number, f"unknown key {_shown(key.strip())}, is {near[0]!r} meant? The line is ignored"
-                )
+                self.add(number, f"unknown key {_shown(key.strip())}, is {near[0]!r} meant? The line is ignored")
         elif name.split(" ")[0] in _KNOWN_KEYS:
             self.add(number, f"no colon in {_shown(line)}: the line is ignored")
 

@@ -136,7 +136,8 @@ def _escape(octet: int) -> bytes:
 
 
 def _spellings(folded: bytes) -> dict[bytes, bytes]:
-    """Every escape, in each case of its digits, and every octet that must be escaped, with its normal form."""
+    """Every escape, in each case of its digits, and every octet that must be escaped, with its normal form.
+    """
     table = {bytes((octet,)): _escape(octet) for octet in range(256) if octet not in PLAIN}
     for octet in range(256):
         form = bytes((octet,)) if octet in folded else _escape(octet)
