@@ -427,8 +427,11 @@ class ScourSettings:
     @property
     def throttle(self) -> Throttle | None:
         """The adaptive throttle, or None when it is off."""
-        if not self.throttle_enabled:
-            return None
+        return self.throttle_range if self.throttle_enabled else None
+
+    @property
+    def throttle_range(self) -> Throttle:
+        """The waits of the throttle, whether it is on or not; ValueError when they contradict each other."""
         return Throttle(*self.throttle_wait_between, self.throttle_wait_at_least, self.throttle_wait_at_most)
 
 
@@ -445,7 +448,7 @@ def collect(settings: BaseSettings) -> tuple[dict[str, Any], list[str]]:
     values: dict[str, Any] = {}
     problems = []
     for setting in SETTINGS:
-        given = settings.get(setting.name, setting.default)
+        given = settings[setting.name] if setting.name in settings else setting.default
         try:
             values[setting.field] = setting.read(given)
         except (ValueError, TypeError, OverflowError) as error:
@@ -453,7 +456,7 @@ def collect(settings: BaseSettings) -> tuple[dict[str, Any], list[str]]:
             problems.append(f"{setting.name} = {given!r}: must be {setting.rule}{detail}")
     if not problems:
         try:
-            ScourSettings(**values).throttle  # noqa: B018
+            ScourSettings(**values).throttle_range  # noqa: B018
         except ValueError as error:
             problems.append(
                 f"SCOUR_THROTTLE_WAIT_AT_MOST = {values['throttle_wait_at_most']!r} with"
