@@ -1,0 +1,1 @@
+"""A Scrapy project that shows what scrapy-scour does: ``scrapy crawl tour`` and ``scrapy crawl polite``."""
