@@ -172,8 +172,10 @@ class PoliteSlot(Slot):
         if clock is None:
             return max(self._user_draw() + self._lastseen - slot_now(), 0.0)
         wait = clock.wait_s(self._gate.now(), self._delay)
-        if not (clock.asked_s > 0.0 or clock.throttled) and self._delay:
-            wait = max(wait, self._user_draw() + self._lastseen - slot_now())
+        if self._delay:
+            # Between two hosts that share the slot the user's delay counts too; of one host it is within wait_s.
+            paced = clock.asked_s > 0.0 or clock.throttled
+            wait = max(wait, (self._delay if paced else self._user_draw()) + self._lastseen - slot_now())
         return wait if wait > 0.0 else 0.0
 
     def download_delay(self) -> float:
@@ -336,7 +338,7 @@ def slot_turn(downloader: Downloader, key: str, clock: HostClock | None, now: fl
     slot = downloader.slots.get(key)
     if isinstance(slot, PoliteSlot):
         return slot.turn(clock)
-    return 0.0 if clock is None else clock.wait_s(now)
+    return 0.0 if clock is None else clock.wait_s(now, slot_delay(downloader, key))
 
 
 def next_of(queue: ScrapyPriorityQueue) -> Request | None:
