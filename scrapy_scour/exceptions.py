@@ -38,7 +38,8 @@ class Outcome(Exception):
         super().__init__(reason)
         self.reason = reason
         self.url = url
-        self.trail = tuple(trail)
+        # What a user put into meta in place of a list is no trail.
+        self.trail = tuple(trail) if isinstance(trail, (list, tuple)) else ()
         if category is not None:
             self.category = category
 

@@ -15,12 +15,12 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_scour import compat, setup_check, stats
-from scrapy_scour.exceptions import Outcome, RateLimited, RequestLimitReached, SettingsError
+from scrapy_scour.exceptions import Outcome, OutOfScope, RateLimited, RequestLimitReached, SettingsError
 from scrapy_scour.outcomes import Outcomes
 from scrapy_scour.permission import Permission
 from scrapy_scour.policy.robots import parse
 from scrapy_scour.policy.scope import Scope, ScopeError
-from scrapy_scour.policy.urls import canonical_host, host_of, without_userinfo
+from scrapy_scour.policy.urls import canonical_host, host_of, origin_of, same_host, without_userinfo
 from scrapy_scour.policy.verdict import Verdict
 from scrapy_scour.robotsfetch import RobotsFetcher
 from scrapy_scour.robotstxt import RFC9309RobotParser
@@ -40,7 +40,7 @@ _ATTRIBUTE = "_scrapy_scour_job"
 REAL_URL = "scour_url"
 #: meta key: the request went back to the scheduler to wait; its value is the ``dont_filter`` it came with.
 WAITING = "scour_waiting"
-#: meta key: a redirect has brought the request to another host; only harmless headers may be added to it.
+#: meta key: a redirect has brought the request to this origin, not the spider; only harmless headers may be added.
 OFF_HOST = "scour_off_host"
 
 logger = logging.getLogger(__name__)
@@ -88,6 +88,7 @@ class Job:
         self.on_slot_changed: list[Callable[[str], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float], None]] = []
+        self.on_lost: list[Callable[[Request, OutOfScope], None]] = []
         self._hosts: dict[str, str] = {}
 
     def _name_the_bot(self) -> None:
@@ -177,7 +178,8 @@ class Job:
 
     @staticmethod
     def _listed(value: Any) -> list[Any]:
-        return [] if value is None else [value] if isinstance(value, str) else list(value)
+        """The patterns of a spider attribute; what is neither one nor several is left to ``Scope.build`` to refuse."""
+        return [] if value is None else list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
 
     @property
     def scope(self) -> Scope:
@@ -191,12 +193,12 @@ class Job:
             return self._scope
         now = list(domains) if isinstance(domains, (list, tuple, set, frozenset)) else None
         if now != self._domains:
-            before, self._domains = self._domains, now
+            self._domains = now
             try:
                 scope, _ = self._read_scope(
                     {"scope_include": self.settings.scope_include, "scope_exclude": self.settings.scope_exclude}
                 )
-                if before and not now:
+                if self._scope.domains and not scope.domains:
                     raise ScopeError(["allowed_domains was emptied while the crawl runs"])
                 self._scope = scope
             except ScopeError as error:
@@ -212,16 +214,41 @@ class Job:
         )
 
     def judge_hop(self, request: Request, target: str) -> Verdict:
-        """Whether a hop from the request's URL to ``target`` may be taken."""
+        """Whether a hop from the request's URL to ``target`` may be taken.
+
+        What let the request itself out of the list of domains covers hops on that same host only.
+        """
         allowed = bool(request.meta.get("allow_offsite"))
         host = self.host_of(request)
+        exempt = same_host(request.url, target) and (allowed or not self.scope.allows_host(host))
         return self.scope.judge_hop(
             request.url,
             target,
-            exempt_host=host if allowed or not self.scope.allows_host(host) else None,
+            exempt_host=host if exempt else None,
             allow_offsite=allowed,
             private_addresses=self.settings.redirect_private_addresses,
         )
+
+    def lost(self, request: Request, refusal: OutOfScope) -> OutOfScope:
+        """Tell who listens that the request ends out of scope; gives the refusal back, to be raised."""
+        for listener in self.on_lost:
+            listener(request, refusal)
+        return refusal
+
+    @staticmethod
+    def is_off_host(request: Request) -> bool:
+        """Whether a redirect has brought the request to a host that is not the one it was made for.
+
+        The mark names the origin that it is about: in meta that a callback copied to another request it says nothing.
+        """
+        mark = request.meta.get(OFF_HOST)
+        return mark is not None and mark == str(origin_of(request.url))
+
+    def off_host_mark(self, request: Request, url: str) -> dict[str, str]:
+        """The meta of a request for ``url`` that is made on account of ``request``; empty on the host it was made for."""
+        if same_host(self.real_url(request), url) and not self.is_off_host(request):
+            return {}
+        return {OFF_HOST: str(origin_of(url))}
 
     # Whether it is its turn
 

@@ -1,7 +1,7 @@
 """Redirects: every hop is judged before it is taken, and takes along only what may go where it leads.
 
-Each hop becomes a new request for the scheduler, so dedup, scope, robots and pacing see it again. What a Location means,
-which method and headers follow and what a loop is, ``policy.redirects`` says; scope is ``policy.scope``.
+Each hop becomes a new request for the scheduler, so dedup, scope, robots and pacing see it again. What a Location
+means, which method and headers follow and what a loop is, ``policy.redirects`` says; scope is ``policy.scope``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy import signals
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.exceptions import NotConfigured
 from scrapy.http import HtmlResponse
 from scrapy.spidermiddlewares.referer import RefererMiddleware
@@ -20,8 +21,8 @@ from w3lib.url import canonicalize_url
 
 from scrapy_scour import compat, stats
 from scrapy_scour.exceptions import OutOfScope, RedirectLoop, RedirectRefused, TooManyRedirects
-from scrapy_scour.job import OFF_HOST, REAL_URL, job_of
-from scrapy_scour.permission import ROBOTS_TRIES
+from scrapy_scour.job import REAL_URL, job_of
+from scrapy_scour.permission import CHECKED_AGENT, ROBOTS_TRIES
 from scrapy_scour.policy.redirects import (
     REDIRECT_STATUSES,
     headers_to_keep,
@@ -41,10 +42,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: meta key: the chain so far, ``[[method, url, new cookies until then], ...]``; plain, so it survives a disk queue.
+#: meta key: the chain up to and with this request, ``[[method, url, new cookies until then], ...]``; plain, so that it
+#: survives a disk queue.
 TRAIL = "scour_trail"
+#: meta key: this hop passes the duplicate filter because the chain came by here before; the next hop does not for that.
+CAME_BY = "scour_came_by"
 #: What does not travel to another host: exemptions, and what belongs to the first host's robots check.
-_OF_ONE_HOST = ("allow_offsite", "dont_obey_robotstxt", ROBOTS_TRIES, "scour_agent", "http_user", "http_pass")
+_OF_ONE_HOST = ("allow_offsite", "dont_obey_robotstxt", ROBOTS_TRIES, CHECKED_AGENT, "http_user", "http_pass")
 
 
 class _Hops:
@@ -62,6 +66,7 @@ class _Hops:
         self.priority_adjust = settings.getint("REDIRECT_PRIORITY_ADJUST")
         self.cookies_enabled = settings.getbool("COOKIES_ENABLED")
         self._referer: RefererMiddleware | None = None
+        self._cookies: CookiesMiddleware | None = None
         crawler.signals.connect(self._engine_started, signal=signals.engine_started)
 
     @classmethod
@@ -70,14 +75,26 @@ class _Hops:
 
     def _engine_started(self) -> None:
         self._referer = self.crawler.get_spider_middleware(RefererMiddleware)
+        self._cookies = self.crawler.get_downloader_middleware(CookiesMiddleware)
 
     def follow(
-        self, request: Request, response: Response, target: str, *, method: str, keep_body: bool, reason: Any
+        self,
+        request: Request,
+        response: Response,
+        target: str,
+        *,
+        method: str,
+        keep_body: bool,
+        reason: Any,
+        detail: str = "",
     ) -> Request:
         """The request of the next hop, or the exception that ends the chain.
 
+        ``reason`` is kept in ``redirect_reasons``; ``detail`` stands in its place in the log.
+
         Raises OutOfScope, RedirectRefused, RedirectLoop or TooManyRedirects.
         """
+        self._check_meta(request)
         urls = [*request.meta.get("redirect_urls", ()), without_userinfo(request.url)]
         chain: dict[str, Any] = {"url": without_userinfo(request.url), "trail": [*urls, without_userinfo(target)]}
         stays = same_host(request.url, target)
@@ -85,19 +102,20 @@ class _Hops:
         if not verdict:
             logger.debug(
                 "Redirect out of scope: %(request)s -> %(target)s: %(reason)s",
-                {"request": request, "target": without_userinfo(target), "reason": verdict.reason},
+                {"request": _shown(request), "target": without_userinfo(target), "reason": verdict.reason},
                 extra={"spider": self.crawler.spider},
             )
-            raise OutOfScope(f"redirect {len(urls)} leads out of scope: {verdict.reason} ({verdict.source})", **chain)
-        cookies = self._new_cookies(request, response) + self._generation(request)
-        trail = [*request.meta.get(TRAIL, ()), [request.method, trail_key(request.url), self._generation(request)]]
+            reason = f"redirect {len(urls)} leads out of scope: {verdict.reason} ({verdict.source})"
+            raise self.job.lost(request, OutOfScope(reason, **chain))
+        trail = _trail_of(request)
+        cookies = trail[-1][2] + self._new_cookies(request, response, target)
         shown = " -> ".join(shorten_trail(chain["trail"]))
         if is_loop(trail, method, target, cookies):
             raise RedirectLoop(f"redirects in a circle: {shown}", **chain)
         times = request.meta.get("redirect_times", 0) + 1
         ttl = request.meta.get("redirect_ttl", self.max_redirect_times)
-        if not ttl or times > self.max_redirect_times:
-            raise TooManyRedirects(f"more than {self.max_redirect_times} redirects: {shown}", **chain)
+        if ttl < 1 or times > self.max_redirect_times:
+            raise TooManyRedirects(f"more than {min(times - 1, self.max_redirect_times)} redirects: {shown}", **chain)
         if not stays and keep_body and request.body and not self.job.settings.redirect_body_off_host:
             raise RedirectRefused("the body of the request may not go to another host", **chain)
 
@@ -108,23 +126,40 @@ class _Hops:
                 "redirect_ttl": ttl - 1,
                 "redirect_urls": urls,
                 "redirect_reasons": [*request.meta.get("redirect_reasons", ()), reason],
-                TRAIL: [[*entry] for entry in trail],
-                "scour_cookies": cookies,
+                TRAIL: [*trail, [method, trail_key(target), cookies]],
             }
         )
         # A page that set a cookie and sends to itself, or to another spelling of itself, is in the duplicate filter
         # already; only members of this very chain pass it.
         there = canonicalize_url(target)
-        seen = any(entry[0] == method and canonicalize_url(entry[1]) == there for entry in trail)
-        hop.dont_filter = request.dont_filter or seen
+        wanted = request.dont_filter and not (len(trail) > 1 and request.meta.get(CAME_BY))
+        came_by = any(entry[0] == method and canonicalize_url(entry[1]) == there for entry in trail)
+        hop.dont_filter = wanted or came_by
+        hop.meta.pop(CAME_BY, None)
+        if came_by and not wanted:
+            hop.meta[CAME_BY] = True
         hop.priority = request.priority + self.priority_adjust
         self.job.count.add(stats.HOP)
         logger.debug(
             "Redirecting (%(reason)s) to %(redirected)s from %(request)s",
-            {"reason": reason, "redirected": hop, "request": request},
+            {"reason": detail or reason, "redirected": _shown(hop), "request": _shown(request)},
             extra={"spider": self.crawler.spider},
         )
         return hop
+
+    @staticmethod
+    def _check_meta(request: Request) -> None:
+        """Raise RedirectRefused for meta that cannot be read: how long the chain is would not be known."""
+        rules: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
+            ("redirect_times", int, "a whole number"),
+            ("redirect_ttl", int, "a whole number"),
+            ("redirect_urls", (list, tuple), "a list"),
+            ("redirect_reasons", (list, tuple), "a list"),
+        )
+        for key, kind, rule in rules:
+            value = request.meta.get(key, kind)
+            if value is not kind and not isinstance(value, kind):
+                raise RedirectRefused(f"meta[{key!r}] = {value!r} must be {rule}", url=without_userinfo(request.url))
 
     def _request(
         self, request: Request, response: Response, target: str, *, method: str, keep_body: bool, stays: bool
@@ -140,20 +175,20 @@ class _Hops:
         for name in set(names) - set(kept):
             if not (name.lower() == "proxy-authorization" and hop.meta.get("proxy")):
                 del hop.headers[name]
-        self._leave_proxy(request, hop)
+        self._leave_proxy(hop)
         if not stays:
             for key in _OF_ONE_HOST:
                 hop.meta.pop(key, None)
-            hop.meta[OFF_HOST] = True
+        hop.meta.update(self.job.off_host_mark(request, target))
         if self.job.slot_is_default(request):
             hop.meta.pop(compat.DOWNLOAD_SLOT, None)
         self._set_referer(request, hop, response, stays=stays)
         return hop
 
     @staticmethod
-    def _leave_proxy(request: Request, hop: Request) -> None:
-        """A proxy that was chosen by scheme is chosen anew for another scheme, its credentials with it."""
-        if "_scheme_proxy" in hop.meta and urlparse_cached(request).scheme != urlparse_cached(hop).scheme:
+    def _leave_proxy(hop: Request) -> None:
+        """A proxy that Scrapy chose for the URL (``http_proxy``, ``no_proxy``) is chosen anew, its credentials too."""
+        if "_scheme_proxy" in hop.meta:
             for key in ("_scheme_proxy", "proxy", "_auth_proxy"):
                 hop.meta.pop(key, None)
             hop.headers.pop("Proxy-Authorization", None)
@@ -172,17 +207,54 @@ class _Hops:
             if origin is not None and not downgrade:
                 hop.headers["Referer"] = f"{origin}/"
 
-    @staticmethod
-    def _generation(request: Request) -> int:
-        return int(request.meta.get("scour_cookies", 0))
-
-    def _new_cookies(self, request: Request, response: Response) -> int:
-        """1 when the answer sets a cookie that the request did not carry and that the next one will, else 0."""
+    def _new_cookies(self, request: Request, response: Response, target: str) -> int:
+        """1 when the answer sets a cookie that the request did not carry and a later one will, else 0."""
         if not self.cookies_enabled or request.meta.get("dont_merge_cookies"):
             return 0
-        sent = {pair.strip() for line in request.headers.getlist("Cookie") for pair in line.split(b";")}
         given = {line.partition(b";")[0].strip() for line in response.headers.getlist("Set-Cookie")}
-        return int(bool(given - sent))
+        new = given - _cookies_of(request)
+        if new and self._cookies is not None:
+            # What the jar did not take (another site's, or one that has expired) changes nothing.
+            jar = self._cookies.jars[request.meta.get("cookiejar")]
+            kept = set()
+            for url in (request.url, target):
+                later = request.replace(url=url, headers=None)
+                jar.add_cookie_header(later)
+                kept |= _cookies_of(later)
+            new &= kept
+        return int(bool(new))
+
+
+def _cookies_of(request: Request) -> set[bytes]:
+    return {pair.strip() for line in request.headers.getlist("Cookie") for pair in line.split(b";")}
+
+
+def _shown(request: Request) -> str:
+    """The request for a log line, without user name and password."""
+    return f"<{request.method} {without_userinfo(request.url)}>"
+
+
+def _trail_of(request: Request) -> list[Any]:
+    """The chain up to and with this request; one that leads elsewhere came with copied meta and is not its own."""
+    here = [request.method, trail_key(request.url)]
+    trail = request.meta.get(TRAIL)
+    if isinstance(trail, (list, tuple)) and all(_is_entry(entry) for entry in trail):
+        entries = [[*entry] for entry in trail]
+        if entries and entries[-1][:2] == here:
+            return entries
+    return [[*here, 0]]
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, (list, tuple)) and [type(part) for part in entry] == [str, str, int]
+
+
+def _handled_by_user(status: int, statuses: Any) -> bool:
+    """Whether a ``handle_httpstatus_list`` names the status; anything that is no collection names none."""
+    try:
+        return status in (statuses or ())
+    except TypeError:
+        return False
 
 
 class RedirectMiddleware(_Hops):
@@ -196,8 +268,8 @@ class RedirectMiddleware(_Hops):
             not self.max_redirect_times
             or meta.get("dont_redirect", False)
             or REAL_URL in meta  # the answer of a service, not of the site
-            or response.status in getattr(self.crawler.spider, "handle_httpstatus_list", ())
-            or response.status in meta.get("handle_httpstatus_list", ())
+            or _handled_by_user(response.status, getattr(self.crawler.spider, "handle_httpstatus_list", ()))
+            or _handled_by_user(response.status, meta.get("handle_httpstatus_list", ()))
             or meta.get("handle_httpstatus_all", False)
         ):
             return response
@@ -212,6 +284,7 @@ class RedirectMiddleware(_Hops):
         )
 
     def _target(self, request: Request, response: Response) -> str:
+        self._check_meta(request)
         locations = set(response.headers.getlist("Location"))
         if len(locations) == 1:
             target = resolve_location(request.url, locations.pop())
@@ -247,10 +320,21 @@ class MetaRefreshMiddleware(_Hops):
             or urlparse_cached(request).scheme not in ("http", "https")
         ):
             return response
-        interval, url = get_meta_refresh(response, ignore_tags=self._ignore_tags)
+        try:
+            interval, url = get_meta_refresh(response, ignore_tags=self._ignore_tags)
+        except ValueError:  # what stands there, or in <base>, is no URL
+            return response
         if not url or interval is None or interval >= self._max_delay:
             return response
         target = resolve_location(request.url, url.encode("utf-8", "surrogateescape"))
         if target.url is None or target.problem:
             return response  # a refresh to another scheme, or to nowhere, is no hop: the page goes to the spider
-        return self.follow(request, response, target.url, method="GET", keep_body=False, reason="meta refresh")
+        return self.follow(
+            request,
+            response,
+            target.url,
+            method="GET",
+            keep_body=False,
+            reason="meta refresh",
+            detail=f"meta refresh after {interval:g} s",
+        )

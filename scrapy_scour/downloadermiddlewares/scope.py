@@ -1,6 +1,7 @@
 """The job's boundary: at scheduling, and again before the download. Position 50, before anything else acts.
 
-One rule for what the spider asks for, start requests, hops and media; the rule itself is ``policy.scope``.
+One rule for what the spider asks for, start requests, hops and media; the rule itself is ``policy.scope``. When no
+start request is left inside, the crawl ends and says so.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from scrapy import signals
+from scrapy.exceptions import CloseSpider
 
 from scrapy_scour import stats
 from scrapy_scour.exceptions import OutOfScope
@@ -18,18 +20,39 @@ from scrapy_scour.policy.urls import without_userinfo
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
+
+#: Finish reason of a crawl whose start requests all ended out of scope.
+OUT_OF_SCOPE = "scour_out_of_scope"
+#: meta key: the start request that this is, or that led here by redirects or retries, has been counted; False once it
+#: has ended, so that meta which a callback or errback copies counts nothing.
+COUNTED = "scour_start"
+#: Where the counts of an earlier run are kept in ``spider.state``: ``[seen, lost]``.
+STATE = "scrapy_scour_starts"
 
 
 class ScopeMiddleware:
     """Drops what is out of scope with OutOfScope, before it is queued and before anything is sent for it."""
 
     def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
         self.job = job_of(crawler)
+        self.job.on_lost.append(self._lost)
         self._hosts_told: set[str] = set()
-        crawler.signals.connect(self.request_scheduled, signal=signals.request_scheduled)
+        self._starts = [0, 0]  # seen, of those out of scope
+        self._first_lost = ""
+        self._answered = False
+        for handler, signal in (
+            (self.engine_started, signals.engine_started),
+            (self.request_scheduled, signals.request_scheduled),
+            (self.request_dropped, signals.request_dropped),
+            (self.response_received, signals.response_received),
+            (self.spider_idle, signals.spider_idle),
+        ):
+            crawler.signals.connect(handler, signal=signal)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -40,6 +63,9 @@ class ScopeMiddleware:
         self.job.name_slot(request)
         if self.job.is_waiting(request):
             return  # judged before it went back; judged again when it comes out
+        if request.meta.get("is_start_request") and COUNTED not in request.meta:
+            request.meta[COUNTED] = True
+            self._starts[0] += 1
         try:
             self._judge(request)
         except OutOfScope as refusal:
@@ -62,14 +88,66 @@ class ScopeMiddleware:
         if host not in self._hosts_told and len(self._hosts_told) < 100_000:
             self._hosts_told.add(host)
             logger.debug(
-                "Filtered out-of-scope request to %(host)r: %(request)s: %(reason)s",
-                {"host": host, "request": request, "reason": verdict.reason},
-                extra={"spider": self.job.crawler.spider},
+                "Filtered out-of-scope request to %(host)r: <%(method)s %(url)s>: %(reason)s",
+                {
+                    "host": host,
+                    "method": request.method,
+                    "url": without_userinfo(request.url),
+                    "reason": verdict.reason,
+                },
+                extra={"spider": self.crawler.spider},
             )
             self.job.count.add(stats.OFFSITE_DOMAINS)
         self.job.count.add(stats.OFFSITE_FILTERED)
-        raise OutOfScope(
+        refusal = OutOfScope(
             f"{verdict.reason} ({verdict.source})",
             url=without_userinfo(self.job.real_url(request)),
             trail=request.meta.get("redirect_urls", ()),
         )
+        raise self.job.lost(request, refusal)
+
+    # Whether any start request is left
+
+    def engine_started(self) -> None:
+        """Go on with the counts of an earlier run: its start requests may still be in the queue."""
+        state = getattr(self.crawler.spider, "state", None)
+        if isinstance(state, dict):
+            kept = state.get(STATE)
+            if isinstance(kept, list) and [type(count) for count in kept] == [int, int]:
+                self._starts = kept
+            state[STATE] = self._starts
+
+    def request_dropped(self, request: Request, spider: Spider) -> None:
+        """A start request that the duplicate filter dropped is the other one over again."""
+        if request.meta.get(COUNTED):
+            request.meta[COUNTED] = False
+            self._starts[0] -= 1
+
+    def response_received(self, response: Response, request: Request, spider: Spider) -> None:
+        """Something was answered that is not on its way elsewhere."""
+        if not self.job.fetcher.is_ours(request):
+            self._answered = True
+            if COUNTED in request.meta:
+                request.meta[COUNTED] = False
+
+    def _lost(self, request: Request, refusal: OutOfScope) -> None:
+        if not request.meta.get(COUNTED):
+            return
+        request.meta[COUNTED] = False
+        self._starts[1] += 1
+        self.job.count.add(stats.SCOPE_STARTS_LOST)
+        if not self._first_lost:
+            led = refusal.trail[-1] if len(refusal.trail) > 1 else ""
+            said = f"seed redirected to {led}, out of scope" if led else f"seed {refusal.url} is out of scope"
+            self._first_lost = f"{said}: {refusal.reason}"
+
+    def spider_idle(self, spider: Spider) -> None:
+        seen, lost = self._starts
+        if self._first_lost and lost >= seen and not self._answered:
+            logger.error(
+                "%s. That was all: %s. Change the start URLs, or allowed_domains and the scope patterns.",
+                self._first_lost,
+                "the only start request" if lost == 1 else f"{lost} start requests, none of them in scope",
+                extra={"spider": spider},
+            )
+            raise CloseSpider(OUT_OF_SCOPE)

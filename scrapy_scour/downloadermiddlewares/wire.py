@@ -9,11 +9,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from w3lib.http import basic_auth_header
+
 from scrapy_scour import stats
 from scrapy_scour.exceptions import OutOfScope, PolicyCheckFailed
-from scrapy_scour.job import OFF_HOST, REAL_URL, job_of
+from scrapy_scour.job import REAL_URL, job_of
 from scrapy_scour.permission import CHECKED_AGENT
-from scrapy_scour.policy.urls import host_of, origin_of, without_userinfo
+from scrapy_scour.policy.scope import normalised
+from scrapy_scour.policy.urls import origin_of, without_userinfo
 from scrapy_scour.stores.robots import Known
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ class WireMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self.job = job_of(crawler)
+        self._crawler = crawler
         safe = self.job.settings.redirect_safe_headers
         self._own_headers = [
             name
@@ -50,18 +54,40 @@ class WireMiddleware:
             raise PolicyCheckFailed("the host clocks are not in place", url=without_userinfo(request.url))
         if not request.meta.get("proxy"):
             request.headers.pop("Proxy-Authorization", None)
+        if job.is_off_host(request):
+            self._strip(request)
         if job.fetcher.is_ours(request):
             job.fetcher.passed(request)
             return None
-        if request.meta.get(OFF_HOST):
-            for name in self._own_headers:
-                request.headers.pop(name, None)
         permission = job.permission
         if permission.applies_to(request):
             if request.meta.get(CHECKED_AGENT, self) != permission.token_of(request):
                 return self._check_again(request)
         job.count_attempt(request)
         return None
+
+    def _strip(self, request: Request) -> None:
+        """Take away what the project adds to every request: it was not meant for a host that a redirect chose.
+
+        Credentials that name their domain (``HTTPAUTH_DOMAIN``, ``http_auth_domain``) have been added for it.
+        """
+        for name in self._own_headers:
+            request.headers.pop(name, None)
+        sent = request.headers.get("Authorization")
+        if sent is not None and sent in self._auth_for_everybody():
+            del request.headers["Authorization"]
+
+    def _auth_for_everybody(self) -> list[bytes]:
+        """The Authorization values that Scrapy adds to requests for whatever host."""
+        spider, settings = self._crawler.spider, self._crawler.settings
+        found = []
+        for user, password, domain in (
+            [getattr(spider, name, "") for name in ("http_user", "http_pass", "http_auth_domain")],
+            [settings.get(name) or "" for name in ("HTTPAUTH_USER", "HTTPAUTH_PASS", "HTTPAUTH_DOMAIN")],
+        ):
+            if (user or password) and not domain:
+                found.append(basic_auth_header(user, password))
+        return found
 
     async def _check_again(self, request: Request) -> None:
         """The agent is another one than robots.txt was asked for: ask for this one. No new fetch if the file is known."""
@@ -85,22 +111,22 @@ class WireMiddleware:
     def _followed_inside(self, request: Request, response: Response) -> None:
         """The download handler followed a redirect by itself: its hops could not be judged before they were taken."""
         job = self.job
-        here, there = origin_of(request.url), origin_of(response.url)
-        if here == there or here is None or response.url.partition("#")[0] == request.url.partition("#")[0]:
+        if origin_of(request.url) is None or normalised(response.url) == normalised(request.url):
             return
         verdict = job.judge_hop(request, response.url)
         if not self._told:
             self._told = True
             logger.warning(
-                "The download handler follows redirects by itself (asked for a page of %s, it answered with one of %s), so"
+                "The download handler follows redirects by itself (asked for %s, it answered with %s), so"
                 " hops cannot be judged before they are taken; use a handler that hands 3xx back.",
-                host_of(request.url),
-                host_of(response.url),
+                without_userinfo(request.url),
+                without_userinfo(response.url),
             )
         if not verdict:
-            raise OutOfScope(
-                f"the download handler went to {host_of(response.url)}: {verdict.reason}",
+            refusal = OutOfScope(
+                f"the download handler went to {without_userinfo(response.url)}: {verdict.reason} ({verdict.source})",
                 url=without_userinfo(request.url),
                 trail=[without_userinfo(request.url), without_userinfo(response.url)],
             )
+            raise job.lost(request, refusal)
         response.flags.append("scour_hops_not_judged")
