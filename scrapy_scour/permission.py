@@ -15,7 +15,7 @@ from scrapy_scour import compat, stats
 from scrapy_scour.exceptions import CrawlDelayTooLong, PolicyCheckFailed, RobotsDisallowed, RobotsUnreachable
 from scrapy_scour.policy.agents import product_token
 from scrapy_scour.policy.pacing import asked_delay
-from scrapy_scour.policy.urls import Origin, origin_of, without_userinfo
+from scrapy_scour.policy.urls import Origin, origin_of, path_and_query, without_userinfo
 from scrapy_scour.policy.verdict import Verdict
 from scrapy_scour.stores.robots import Failed, Known
 
@@ -34,6 +34,9 @@ ROBOTS_TRIES = "scour_robotstxt_tries"
 CHECKED_AGENT = "scour_agent"
 #: A delay above this many seconds is said once per host.
 LONG_DELAY_S = 60.0
+#: Messages that are remembered as said; past that the oldest may be said again.
+MOST_TOLD = 10_000
+_ROBOTS_PATH = b"/robots.txt"
 _UNSET = object()
 
 
@@ -45,21 +48,33 @@ class Permission:
         settings = job.crawler.settings
         # Not said by the project: obeyed (the package is there to obey). Said: as said.
         self.obeys = settings.getbool("ROBOTSTXT_OBEY") or not settings.getpriority("ROBOTSTXT_OBEY")
-        self._own_agent = to_bytes(settings["USER_AGENT"] or "")
+        self._own_agents = self._agents_of_the_job()
         self._own_name: str | None = settings["ROBOTSTXT_USER_AGENT"] or None
         self._own_token = product_token(self._own_name) if self._own_name else None
         self._tokens: dict[bytes, str | None] = {}
-        self._told: set[Any] = set()
+        self._told: dict[Any, None] = {}
+
+    def _agents_of_the_job(self) -> tuple[bytes, ...]:
+        """The User-Agents that the job sends by itself, the one that wins first: b"" stands for none."""
+        crawler = self._job.crawler
+        headers = {str(k).lower(): v for k, v in (crawler.settings.getdict("DEFAULT_REQUEST_HEADERS") or {}).items()}
+        configured = (
+            headers.get("user-agent"),
+            getattr(crawler.spider, "user_agent", None),
+            crawler.settings["USER_AGENT"],
+        )
+        return (*(to_bytes(agent) for agent in configured if agent and isinstance(agent, (str, bytes))), b"")
 
     def warn_at_start(self) -> None:
         """Say at start what a person should know about who the crawl is."""
         if not self.obeys:
             logger.warning("ROBOTSTXT_OBEY = False: robots.txt is neither read nor obeyed, as the project asks.")
-        elif self._own_token is None and product_token(self._own_agent) is None:
-            logger.warning(
-                "No product token can be derived from USER_AGENT = %r, so the rules for * apply to this crawl;"
+        elif self._own_token is None and product_token(self._own_agents[0]) is None:
+            self._once(
+                "token",
+                "No product token can be derived from the User-Agent %r, so the rules for * apply to this crawl;"
                 ' set SCOUR_BOT_USER_AGENT or a USER_AGENT like "MyCrawler/1.0 (+https://example.com/bot)".',
-                self._own_agent.decode("latin-1"),
+                self._own_agents[0].decode("latin-1"),
             )
 
     # Which agent
@@ -75,16 +90,16 @@ class Permission:
         own agent; the bot's own name is in the header.
         """
         agent = self.agent_of(request)
-        if self._own_name is not None and agent in (self._own_agent, b""):
+        if self._own_name is not None and agent in self._own_agents:
             return self._own_token
         token = self._tokens.get(agent, _UNSET)
         if token is _UNSET:
             if len(self._tokens) > 10_000:
                 self._tokens.clear()
             token = self._tokens[agent] = product_token(agent)
-            if token is None and agent and "token" not in self._told:
-                self._told.add("token")
-                logger.warning(
+            if token is None and agent:
+                self._once(
+                    "token",
                     "No product token can be derived from the User-Agent %r; the rules for * apply to such requests.",
                     agent.decode("latin-1"),
                 )
@@ -99,6 +114,20 @@ class Permission:
             and not request.meta.get("dont_obey_robotstxt")
             and self._job.real_url(request).startswith(("http:", "https:"))
         )
+
+    def needs_no_rules(self, request: Request) -> bool:
+        """Whether the request is for a robots.txt itself, which is always allowed (RFC 9309 2.2.2).
+
+        It is not kept waiting for the rules: a middleware may have put it in the place of the very request by which
+        they are read.
+        """
+        return path_and_query(self._job.real_url(request)) == _ROBOTS_PATH
+
+    def let_through(self, request: Request) -> None:
+        """Note of a request that :meth:`needs_no_rules` what a judged one would bring along."""
+        delays = _delays_of(request)
+        request.meta[CRAWL_DELAYS] = {self._job.host_of(request): 0, **delays}
+        request.meta[CHECKED_AGENT] = self.token_of(request)
 
     def origin_of(self, request: Request) -> Origin:
         """The origin whose robots.txt decides; PolicyCheckFailed when the URL names none that can be trusted."""
@@ -129,31 +158,44 @@ class Permission:
         parser = known.fetched.parser
         if parser is None:
             return 0.0, ""
-        token = self.token_of(request)
-        found = known.cache.get(token)
+        robots = getattr(parser, "robots", None)
+        name = self.token_of(request) if robots is not None else self._name_for(request)
+        found = known.cache.get(name)
         if found is None:
-            robots = getattr(parser, "robots", None)
             if robots is not None:
-                found = (robots.delay(token), robots.delay_source(token))
+                found = (robots.delay(name), robots.delay_source(name))
             else:
-                asked = getattr(parser, "crawl_delay", lambda _: None)(self._name_for(request))
+                asked = getattr(parser, "crawl_delay", lambda _: None)(name)
                 found = (float(asked) if asked and 0 < float(asked) < float("inf") else 0.0, "robots.txt")
             if len(known.cache) > 100:
                 known.cache.clear()
-            known.cache[token] = found
+            known.cache[name] = found
         return found  # type: ignore[no-any-return]
 
     def _name_for(self, request: Request) -> str | bytes:
         agent = self.agent_of(request)
-        if self._own_name is not None and agent in (self._own_agent, b""):
+        if self._own_name is not None and agent in self._own_agents:
             return self._own_name
         return agent
 
     def judge(self, request: Request, origin: Origin, known: Known) -> None:
-        """Let the request pass and note the pace, or raise the refusal."""
+        """Let the request pass and note the pace, or raise the refusal; PolicyCheckFailed when that cannot be told."""
         url = without_userinfo(self._job.real_url(request))
-        trail = request.meta.get("redirect_urls", ())
-        verdict = self.verdict(request, known)
+        trail = _trail_of(request)
+        try:
+            verdict = self.verdict(request, known)
+            asked_s, source = self.delay_s(request, known)
+        except Exception as error:
+            # A fault of the parser's permits nothing.
+            problem = f"{type(error).__name__}: {error}".rstrip(": ")
+            logger.error("The robots.txt check of %s failed, so it is not fetched: %s", url, problem, exc_info=True)
+            raise PolicyCheckFailed(f"the robots.txt check failed: {problem}", url=url, trail=trail) from error
+        if known.stale:
+            self._once(
+                ("stale", origin),
+                "The robots.txt of %s could not be read again; the rules known so far stay in use.",
+                origin,
+            )
         if not verdict:
             self._job.count.add(stats.ROBOTS_FORBIDDEN)
             token = self.token_of(request) or "*"
@@ -164,17 +206,16 @@ class Permission:
                 extra={"spider": self._job.crawler.spider},
             )
             raise RobotsDisallowed(f"Forbidden by robots.txt: {reason}", url=url, trail=trail)
-        self._pace(request, origin, known, url, trail)
+        self._pace(request, origin, asked_s, source, url, trail)
         request.meta[CHECKED_AGENT] = self.token_of(request)
+        request.meta.pop(ROBOTS_TRIES, None)
 
-    def _pace(self, request: Request, origin: Origin, known: Known, url: str, trail: Any) -> None:
-        asked_s, source = self.delay_s(request, known)
+    def _pace(self, request: Request, origin: Origin, asked_s: float, source: str, url: str, trail: Any) -> None:
         settings = self._job.settings
         host = self._job.host_of(request)
-        delays = request.meta.get(CRAWL_DELAYS)
+        delays = _delays_of(request)
         if not asked_s:
-            if delays is None or host not in delays:
-                request.meta[CRAWL_DELAYS] = {**(delays or {}), host: 0}
+            request.meta[CRAWL_DELAYS] = {**delays, host: 0}
             clock = self._job.pace.known(host)
             if clock is not None and clock.asked_s:
                 clock.ask((origin, self.token_of(request)), 0.0)
@@ -203,13 +244,14 @@ class Permission:
             self._job.count.largest(stats.DELAY_MAX, clock.asked_s)
             if first:
                 self._job.count.add(stats.DELAY_HOSTS)
-        request.meta[CRAWL_DELAYS] = {**(delays or {}), host: kept.seconds}
+        request.meta[CRAWL_DELAYS] = {**delays, host: kept.seconds}
 
     def _once(self, key: Any, message: str, *args: Any) -> bool:
         if key in self._told:
             return False
-        if len(self._told) < 10_000:
-            self._told.add(key)
+        if len(self._told) >= MOST_TOLD:
+            del self._told[next(iter(self._told))]
+        self._told[key] = None
         logger.warning(message, *args)
         return True
 
@@ -227,7 +269,7 @@ class Permission:
         return RobotsUnreachable(
             f"robots.txt of {origin} could not be read: {fetched.problem or 'no answer'}",
             url=without_userinfo(self._job.real_url(request)),
-            trail=request.meta.get("redirect_urls", ()),
+            trail=_trail_of(request),
         )
 
     def tries_allowed(self, request: Request) -> int:
@@ -235,7 +277,8 @@ class Permission:
         settings = self._job.crawler.settings
         if not settings.getbool("RETRY_ENABLED") or request.meta.get("dont_retry"):
             return 0
-        return int(request.meta.get("max_retry_times", settings.getint("RETRY_TIMES")))
+        own = request.meta.get("max_retry_times")
+        return own if isinstance(own, int) else settings.getint("RETRY_TIMES")
 
     # The whole way, for one that may wait
 
@@ -250,20 +293,45 @@ class Permission:
             if isinstance(answer, Known):
                 self.judge(request, origin, answer)
                 return None
-            tries = int(request.meta.get(ROBOTS_TRIES, 0))
+            if compat.is_closing(job.crawler) and job.may_go_back(request):
+                return job.back_to_scheduler(request)  # a later run may find the site better
+            tries = _tries_of(request)
             if answer.final or tries >= self.tries_allowed(request):
                 raise self.unreachable(request, origin, answer)
-            clock = job.pace.clock(job.host_of(request), job.now())
-            if answer.not_before > job.now():
-                if answer.not_before > clock.held_until:
-                    job.count.add(stats.HOLD, "robots_unreachable")
-                clock.hold(answer.not_before, "robots_unreachable", probe=False)
+            self._hold(request, answer)
             if job.may_go_back(request):
                 back = job.back_to_scheduler(request)
                 back.meta[ROBOTS_TRIES] = tries + 1
                 return back
             request.meta[ROBOTS_TRIES] = tries + 1
-            while (wait := clock.wait_s(job.now())) > 0:
+            while (wait := answer.not_before - job.now()) > 0:
+                job.refuse_if_given_up(request)
                 if compat.is_closing(job.crawler):
                     raise self.unreachable(request, origin, answer)
                 await compat.sleep(min(wait, 1.0))
+
+    def _hold(self, request: Request, failed: Failed) -> None:
+        """Leave the host alone until its robots.txt is tried again."""
+        job = self._job
+        clock = job.pace.clock(job.host_of(request), job.now())
+        if failed.not_before > max(job.now(), clock.held_until):
+            job.count.add(stats.HOLD, "robots_unreachable")
+            clock.hold(failed.not_before, "robots_unreachable", probe=False)
+
+
+# Meta is the user's: what is not of the shape that we write there counts as absent.
+
+
+def _delays_of(request: Request) -> dict[str, Any]:
+    delays = request.meta.get(CRAWL_DELAYS)
+    return delays if isinstance(delays, dict) else {}
+
+
+def _trail_of(request: Request) -> tuple[str, ...]:
+    trail = request.meta.get("redirect_urls")
+    return tuple(trail) if isinstance(trail, (list, tuple)) else ()
+
+
+def _tries_of(request: Request) -> int:
+    tries = request.meta.get(ROBOTS_TRIES)
+    return tries if isinstance(tries, int) else 0

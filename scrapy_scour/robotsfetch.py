@@ -3,13 +3,14 @@
 The request goes by ``engine.download_async``, so that proxy middlewares see it, and tells every other part to leave
 it alone: no page cache, no cookies, no retry, no redirect, no robots check, no scope, no limit. What counts is what the
 network answered, as ``WireMiddleware`` saw it; an answer that a middleware gave instead is not current and is fetched
-again past them all.
+again past them all. A fetch ends, whatever handlers and middlewares do with it.
 """
 
 from __future__ import annotations
 
 import logging
 import zlib
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
 
 from scrapy_scour import compat, stats
 from scrapy_scour.policy.access import Means, meaning, next_hop
@@ -25,15 +28,45 @@ from scrapy_scour.policy.urls import Origin, origin_of
 from scrapy_scour.stores.robots import Fetched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from scrapy_scour.job import Job
 
 logger = logging.getLogger(__name__)
 
-#: meta key of a robots.txt request of ours; its value is known to the fetcher, so it cannot be forged.
+#: meta key of a robots.txt request of ours; its value is the number of an exchange under way.
 ROBOTS_REQUEST = "scour_robotstxt"
+#: meta key: a redirect has brought the request to another host; its value is that origin, as text. Only harmless
+#: headers may be added to such a request.
+OFF_HOST = "scour_off_host"
+#: What the download handler's own timeout may be late, seconds, before we stop waiting for it.
+GRACE_S = 1.0
+#: How often one request may be sent: middlewares may try again, but not for ever.
+MOST_SENT = 10
 _UNREADABLE = "its encoding cannot be read"
+
+
+class RobotsFetchEnded(IgnoreRequest):
+    """A robots.txt request of ours was given up: it took too long, or the crawl is ending."""
+
+
+@dataclass(eq=False)
+class _Exchange:
+    """One robots.txt request under way.
+
+    ``agent``: the User-Agent of the request that asked, None without one. ``began_at``: monotonic seconds.
+    ``sent``: times it went to the network; ``request``: as it went. ``received``:
+    octets of the body so far; ``too_long``, ``too_slow``: why it was cut off. ``response``: what the network answered.
+    """
+
+    agent: bytes | None
+    began_at: float
+    sent: int = 0
+    request: Request | None = None
+    received: int = 0
+    too_long: bool = False
+    too_slow: bool = False
+    response: Response | None = None
 
 
 class RobotsFetcher:
@@ -43,27 +76,46 @@ class RobotsFetcher:
         self._job = job
         self._parse = parse
         self._ids = count(1)
-        self._under_way: dict[int, Response | None] = {}
-        self._received: dict[int, int] = {}
+        self._under_way: dict[Any, _Exchange] = {}
 
     # What WireMiddleware and the others ask and tell
 
     def is_ours(self, request: Request) -> bool:
         """Whether this is a robots.txt request of ours under way."""
-        return ROBOTS_REQUEST in request.meta and (
-            request.meta[ROBOTS_REQUEST] in self._under_way or request.meta[ROBOTS_REQUEST] in self._received
-        )
+        return self._exchange(request) is not None
+
+    def _exchange(self, request: Request) -> _Exchange | None:
+        number = request.meta.get(ROBOTS_REQUEST) if self._under_way else None
+        return self._under_way.get(number) if isinstance(number, int) else None
 
     def passed(self, request: Request) -> None:
-        """The request is about to go to the network."""
-        self._under_way[request.meta[ROBOTS_REQUEST]] = None
+        """The request is about to go to the network.
+
+        Raises RobotsFetchEnded when middlewares would send it again and again.
+        """
+        exchange = self._exchange(request)
+        assert exchange is not None
+        exchange.sent += 1
+        if exchange.sent > MOST_SENT:
+            raise RobotsFetchEnded(f"middlewares sent it {MOST_SENT} times")
+        exchange.request, exchange.received, exchange.response = request, 0, None
         # What a cache added to revalidate its copy: a 304 would be about that copy, not about the rules.
         for name in ("If-None-Match", "If-Modified-Since"):
             request.headers.pop(name, None)
+        if exchange.agent is not None:
+            request.headers["User-Agent"] = exchange.agent
 
-    def answered(self, request: Request, response: Response) -> None:
-        """The network answered."""
-        self._under_way[request.meta[ROBOTS_REQUEST]] = response
+    def answered(self, request: Request, response: Response) -> Response:
+        """The network answered. What is returned is for the middlewares: they need not unpack what is read here."""
+        exchange = self._exchange(request)
+        if exchange is None:
+            return response
+        exchange.response = response
+        if "Content-Encoding" not in response.headers:
+            return response
+        headers = response.headers.copy()
+        del headers["Content-Encoding"]
+        return response.replace(body=b"", headers=headers)
 
     # Fetching
 
@@ -79,6 +131,12 @@ class RobotsFetcher:
                 origin,
                 self._job.settings.robotstxt_maxsize,
             )
+        if fetched.means is Means.NO_RULES:
+            logger.info("%s has no robots.txt (status %s, %s): no rules.", origin, fetched.status, fetched.trail[-1])
+        if fetched.parser is not None and compat.ROBOTS_PARSED is not None:
+            await self._job.crawler.signals.send_catch_log_async(
+                signal=compat.ROBOTS_PARSED, robotparser=fetched.parser, request=asker
+            )
         return fetched
 
     async def _follow(self, origin: Origin, asker: Request) -> Fetched:
@@ -86,18 +144,20 @@ class RobotsFetcher:
         trail: list[str] = []
         while True:
             trail.append(url)
+            exchange = _Exchange(asker.headers.get("User-Agent"), self._job.now())
             try:
-                response = await self._one(url, asker)
+                response = await self._one(url, asker, exchange)
             except Exception as error:
                 if not isinstance(error, IgnoreRequest):
                     self._job.count.add(stats.ROBOTS_EXCEPTIONS, str(type(error)))
-                return Fetched(
-                    Means.NOT_OBTAINED, trail=tuple(trail), problem=f"{type(error).__name__}: {error}".rstrip(": ")
-                )
+                problem = f"{type(error).__name__}: {error}".rstrip(": ")
+                if exchange.too_slow:
+                    problem = f"longer than SCOUR_ROBOTSTXT_TIMEOUT = {self._job.settings.robotstxt_timeout:g} s"
+                return Fetched(Means.NOT_OBTAINED, trail=tuple(trail), problem=problem)
             self._job.count.add(stats.ROBOTS_RESPONSES)
             self._job.count.add(stats.ROBOTS_STATUS, str(response.status))
             if not 300 <= response.status <= 399:
-                return self._final(response, tuple(trail))
+                return self._final(response, tuple(trail), exchange)
             hop = next_hop(
                 url,
                 response.status,
@@ -109,69 +169,112 @@ class RobotsFetcher:
                 return Fetched(Means.NOT_OBTAINED, status=response.status, trail=tuple(trail), problem=hop.problem)
             url = hop.url
 
-    def _final(self, response: Response, trail: tuple[str, ...]) -> Fetched:
-        means = meaning(response.status)
-        address = str(response.ip_address or "")
+    def _final(self, response: Response, trail: tuple[str, ...], exchange: _Exchange) -> Fetched:
+        status, address = response.status, str(response.ip_address or "")
+        means = meaning(status)
         if means is Means.NO_RULES:
-            return Fetched(means, status=response.status, trail=trail, address=address)
+            return Fetched(means, status=status, trail=trail, address=address)
+        wait, problem = None, ""
         if means is Means.NOT_OBTAINED:
+            problem = f"status {status}"
             wait = retry_after_s(
                 response.headers.getlist("Retry-After"),
                 response_date=response.headers.get("Date"),
                 wall_now=self._job.wall(),
             )
-            return Fetched(
-                means,
-                status=response.status,
-                trail=trail,
-                retry_after_s=wait,
-                problem=f"status {response.status}",
-                address=address,
-            )
-        limit = self._job.settings.robotstxt_maxsize
-        body = decoded(response, limit + 1)
-        if body is None:
-            return Fetched(
-                Means.NOT_OBTAINED, status=response.status, trail=trail, problem=_UNREADABLE, address=address
-            )
-        cut = len(body) > limit or "download_stopped" in response.flags
-        body = body[:limit]
+        elif "download_stopped" in response.flags and not exchange.too_long:
+            # Part of the rules is not the rules, unless it is as much of them as RFC 9309 2.5 asks for.
+            problem = "another component stopped its download"
+        else:
+            limit = self._job.settings.robotstxt_maxsize
+            body = decoded(response, limit + 1)
+            if body is not None:
+                cut = len(body) > limit or exchange.too_long
+                return self._rules(body[:limit], cut, status, trail, address)
+            problem = _UNREADABLE
         return Fetched(
-            means,
-            parser=self._parse(body, cut),
-            status=response.status,
-            trail=trail,
-            size=len(body),
-            truncated=cut,
-            address=address,
+            Means.NOT_OBTAINED, status=status, trail=trail, retry_after_s=wait, problem=problem, address=address
         )
 
-    async def _one(self, url: str, asker: Request) -> Response:
-        number = next(self._ids)
-        request = self._request(url, asker, number)
-        self._watch(number)
-        engine = self._job.crawler.engine
+    def _rules(self, body: bytes, cut: bool, status: int, trail: tuple[str, ...], address: str) -> Fetched:
         try:
-            try:
-                await engine.download_async(request)
-            finally:
-                passed = number in self._under_way
-                response = self._under_way.pop(number, None)
-            if not passed:
+            parser = self._parse(body, cut)
+        except Exception as error:
+            logger.error("The robots.txt of %s cannot be parsed, so nothing is permitted.", trail[0], exc_info=True)
+            problem = f"the parser failed: {type(error).__name__}: {error}"
+            return Fetched(Means.NOT_OBTAINED, status=status, trail=trail, problem=problem, address=address)
+        return Fetched(
+            Means.RULES, parser=parser, status=status, trail=trail, size=len(body), truncated=cut, address=address
+        )
+
+    async def _one(self, url: str, asker: Request, exchange: _Exchange) -> Response:
+        number = next(self._ids)
+        request, again = (self._request(url, asker, number) for _ in range(2))
+        engine = self._job.crawler.engine
+        if not self._under_way:
+            self._job.crawler.signals.connect(self._bytes_received, signal=signals.bytes_received)
+        self._under_way[number] = exchange
+        try:
+            await self._bounded(engine.download_async(request), exchange)
+            if not exchange.sent:
                 self._job.count.add(stats.ROBOTS_NOT_CURRENT)
                 logger.warning(
-                    "A middleware answered the request for %s instead of the site; it is fetched again past the middlewares,"
-                    " since what a site permits has to be current.",
+                    "A middleware answered the request for %s instead of the site; it is fetched again past the"
+                    " middlewares, since what a site permits has to be current.",
                     url,
                 )
-                self._under_way[number] = None
-                response = await compat.download_past_middlewares(engine.downloader, self._request(url, asker, number))
+                exchange.began_at = self._job.now()
+                past = compat.download_past_middlewares(engine.downloader, again)
+                exchange.response = await self._bounded(past, exchange)
         finally:
-            self._unwatch(number)
-            self._under_way.pop(number, None)
-        if response is None:
+            del self._under_way[number]
+            if not self._under_way:
+                self._job.crawler.signals.disconnect(self._bytes_received, signal=signals.bytes_received)
+        if exchange.response is None:
             raise IgnoreRequest("no answer came from the network")
-        return response
+        return exchange.response
+
+    async def _bounded(self, download: Coroutine[Any, Any, Response], exchange: _Exchange) -> Response:
+        """Wait for the download, but not for ever: nothing that happens to it may keep pages waiting."""
+        done: Deferred[Response] = Deferred()
+        running = compat.schedule(download)
+        running.addBoth(lambda result: None if done.called else done.callback(result))
+        step = max(0.05, min(1.0, self._job.settings.robotstxt_timeout / 4))
+
+        def look() -> None:
+            timers.append(compat.later(step, look))
+            del timers[:-1]
+            why = self._overdue(exchange)
+            if why and not done.called:
+                done.errback(RobotsFetchEnded(why))
+
+        timers = [compat.later(step, look)]
+        try:
+            return await maybe_deferred_to_future(done)
+        finally:
+            timers[-1].cancel()
+            running.cancel()
+
+    def _overdue(self, exchange: _Exchange) -> str:
+        """Why the download is waited for no longer; "" while it is."""
+        job, request, timeout = self._job, exchange.request, self._job.settings.robotstxt_timeout
+        if request is None:
+            if job.now() - exchange.began_at > timeout:
+                return f"the middlewares did not let it pass within {timeout:g} s"
+            return ""
+        dispatched_at = job.began_at.get(request)
+        if dispatched_at is not None:
+            if job.now() - dispatched_at > timeout + GRACE_S:
+                exchange.too_slow = True
+                return f"it took longer than {timeout:g} s"
+        elif compat.is_closing(job.crawler):
+            # It waits for its host's turn; a crawl that ends does not.
+            compat.fail_queued(
+                job.crawler.engine.downloader,
+                lambda queued: queued is request,
+                lambda _: RobotsFetchEnded("the crawl is ending"),
+            )
+        return ""
 
     def _request(self, url: str, asker: Request, number: int) -> Request:
         meta: dict[str, Any] = {
@@ -196,6 +299,7 @@ class RobotsFetcher:
         agent = asker.headers.get("User-Agent")
         if agent is not None:
             headers["User-Agent"] = agent
+        meta.update(self._job.off_host_mark(asker, url))
         # The user's way out: a proxy chosen for this request, as far as it is no other host's secret.
         for key in ("proxy", "bindaddress"):
             if key in asker.meta:
@@ -206,24 +310,20 @@ class RobotsFetcher:
             meta["download_slot"] = asker.meta["download_slot"]
         return Request(url, callback=NO_CALLBACK, headers=headers, meta=meta, priority=1000, dont_filter=True)
 
-    # A file that is too long is cut where it is too long, not refused
-
-    def _watch(self, number: int) -> None:
-        if not self._received:
-            self._job.crawler.signals.connect(self._bytes_received, signal=signals.bytes_received)
-        self._received[number] = 0
-
-    def _unwatch(self, number: int) -> None:
-        self._received.pop(number, None)
-        if not self._received:
-            self._job.crawler.signals.disconnect(self._bytes_received, signal=signals.bytes_received)
-
     def _bytes_received(self, data: bytes, request: Request) -> None:
-        number = request.meta.get(ROBOTS_REQUEST)
-        if number in self._received:
-            self._received[number] += len(data)
-            if self._received[number] > self._job.settings.robotstxt_maxsize:
-                raise StopDownload(fail=False)
+        """Cut a file where it is too long, which is no refusal, and drop one that dribbles past the timeout."""
+        exchange = self._exchange(request)
+        if exchange is None:
+            return
+        exchange.received += len(data)
+        if exchange.received > self._job.settings.robotstxt_maxsize:
+            exchange.too_long = True
+            raise StopDownload(fail=False)
+        # Not every handler's timeout covers the body.
+        now = self._job.now()
+        if now - self._job.began_at.get(request, now) > self._job.settings.robotstxt_timeout:
+            exchange.too_slow = True
+            raise StopDownload(fail=True)
 
 
 def decoded(response: Response, limit: int) -> bytes | None:

@@ -43,9 +43,12 @@ class RobotsTxtMiddleware:
             return job.wait_elsewhere(request)
         origin = job.permission.origin_of(request)
         known = job.robots.fresh(origin)
-        if known is None:
+        if known is not None:
+            job.permission.judge(request, origin, known)
+        elif job.permission.needs_no_rules(request):
+            job.permission.let_through(request)
+        else:
             return self._read_first(request, origin)
-        job.permission.judge(request, origin, known)
         return job.wait_elsewhere(request)
 
     async def _read_first(self, request: Request, origin: Origin) -> Request | None:

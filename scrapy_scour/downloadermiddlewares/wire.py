@@ -17,7 +17,6 @@ from scrapy_scour.job import REAL_URL, job_of
 from scrapy_scour.permission import CHECKED_AGENT
 from scrapy_scour.policy.scope import normalised
 from scrapy_scour.policy.urls import origin_of, without_userinfo
-from scrapy_scour.stores.robots import Known
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -48,7 +47,7 @@ class WireMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
-    def process_request(self, request: Request) -> Awaitable[None] | None:
+    def process_request(self, request: Request) -> Awaitable[Request | None] | None:
         job = self.job
         if not job.gate_installed:
             raise PolicyCheckFailed("the host clocks are not in place", url=without_userinfo(request.url))
@@ -57,12 +56,16 @@ class WireMiddleware:
         if job.is_off_host(request):
             self._strip(request)
         if job.fetcher.is_ours(request):
+            job.refuse_if_given_up(request)  # a hop may lead to such a host; it would wait there for as long
             job.fetcher.passed(request)
             return None
         permission = job.permission
-        if permission.applies_to(request):
-            if request.meta.get(CHECKED_AGENT, self) != permission.token_of(request):
-                return self._check_again(request)
+        if (
+            permission.applies_to(request)
+            and request.meta.get(CHECKED_AGENT, self) != permission.token_of(request)
+            and not permission.needs_no_rules(request)
+        ):
+            return self._check_again(request)
         job.count_attempt(request)
         return None
 
@@ -89,22 +92,20 @@ class WireMiddleware:
                 found.append(basic_auth_header(user, password))
         return found
 
-    async def _check_again(self, request: Request) -> None:
-        """The agent is another one than robots.txt was asked for: ask for this one. No new fetch if the file is known."""
+    async def _check_again(self, request: Request) -> Request | None:
+        """The agent is another one than robots.txt was asked for: ask for this one, without a new fetch."""
         job = self.job
         job.count.add(stats.ROBOTS_AGENT_CHANGED)
-        origin = job.permission.origin_of(request)
-        answer = job.robots.fresh(origin) or await job.robots.get(origin, request)
-        if not isinstance(answer, Known):
-            raise job.permission.unreachable(request, origin, answer)
-        job.permission.judge(request, origin, answer)
-        job.count_attempt(request)
+        back = await job.permission.obtain(request, job.permission.origin_of(request))
+        if back is None:
+            job.count_attempt(request)
+        return back
 
     def process_response(self, request: Request, response: Response) -> Response:
         job = self.job
         if job.fetcher.is_ours(request):
-            job.fetcher.answered(request, response)
-        elif response.url != request.url and not request.meta.get(REAL_URL):
+            return job.fetcher.answered(request, response)
+        if response.url != request.url and not request.meta.get(REAL_URL):
             self._followed_inside(request, response)
         return response
 

@@ -26,8 +26,8 @@ class Fetched:
 
     ``parser`` answers for the rules (None without any). ``status``: the last HTTP status, None without an answer.
     ``trail``: every URL that was asked, the first one first. ``size``: octets read, after decompression;
-    ``truncated``: there was more. ``retry_after_s``: what a failure asked for, seconds or None. ``problem``: why not, in
-    words. ``address``: the IP address that answered last, "" if unknown.
+    ``truncated``: there was more. ``retry_after_s``: what a failure asked for, seconds or None. ``problem``: why not,
+    in words. ``address``: the IP address that answered last, "" if unknown.
     """
 
     means: Means
@@ -69,8 +69,8 @@ class RobotsStore:
     """All robots.txt files of one crawl.
 
     ``fetch(origin, asker)`` reads one; it must not raise. ``spawn`` runs a coroutine on its own. ``now()`` is monotonic
-    seconds. ``ttl_s``: how long a file is used, 0 for the life of the job. ``size``: how many are kept. ``waits_s``: the
-    wait after each failure in a row; when they are used up, ``final``. ``retry_after_max_s``: a longer Retry-After is
+    seconds. ``ttl_s``: how long a file is used, 0 for the life of the job. ``size``: how many are kept. ``waits_s``:
+    the wait after each failure in a row; when they are used up, ``final``. ``retry_after_max_s``: a longer Retry-After is
     final at once.
     """
 
@@ -126,7 +126,13 @@ class RobotsStore:
         waiting = self._waiting.get(origin)
         if waiting is None:
             self._waiting[origin] = [mine]
-            self._spawn(self._read(origin, asker))
+            reading = self._read(origin, asker)
+            try:
+                self._spawn(reading)
+            except BaseException:  # no loop to run it on: whoever asks next must not wait for it
+                reading.close()
+                del self._waiting[origin]
+                raise
         else:
             waiting.append(mine)
         return await maybe_deferred_to_future(mine)
