@@ -6,6 +6,8 @@ Nothing else in the package touches such a name. Where a version matters it is a
 from __future__ import annotations
 
 import asyncio
+import inspect
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
@@ -14,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import scrapy.core.downloader as _downloader_module
 from scrapy import signals
 from scrapy.core.downloader import Downloader, Slot
+from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.pqueues import _path_safe
 from scrapy.utils.asyncio import call_later, is_asyncio_available
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.defer import ensure_awaitable, maybe_deferred_to_future
+from scrapy.utils.misc import load_object
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -51,6 +55,10 @@ path_safe: Callable[[str], str] = _path_safe
 #: Sent when a robots.txt has been parsed. Without: components that listen for it would hear nothing from us.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 
+#: The level of the message for a request whose retries are used up can be chosen (``RETRY_GIVE_UP_LOG_LEVEL``, meta
+#: ``give_up_log_level``). Without: both would be without effect, or the call would fail where there is no such thing.
+RETRY_HAS_GIVE_UP_LEVEL: bool = "give_up_log_level" in inspect.signature(get_retry_request).parameters
+
 
 class Gate(Protocol):
     """What a slot asks before it lets a request go to the network (``job.Job``)."""
@@ -65,9 +73,15 @@ class Gate(Protocol):
 
     def slot_changed(self, key: str) -> None: ...
 
+    def look_again(self, slot: PoliteSlot) -> None: ...
+
     def entered(self, request: Request) -> None: ...
 
     def left(self, request: Request) -> None: ...
+
+
+#: Hosts that one slot remembers, to tell what delay it keeps.
+_MOST_CLOCKS = 1000
 
 
 class _Queue(deque[Any]):
@@ -209,6 +223,8 @@ class PoliteSlot(Slot):
     def _dispatch(self, request: Request) -> None:
         clock = self._gate.clock_of(request)
         if clock is not None:
+            if clock.host not in self._clocks and len(self._clocks) >= _MOST_CLOCKS:
+                self._clocks.clear()  # a slot of the user's for very many hosts; only what ``delay`` reads as is lost
             self._clocks[clock.host] = clock
             clock.began()
         self._running[request] = (clock, self._gate.now())
@@ -220,6 +236,10 @@ class PoliteSlot(Slot):
         self._gate.transfer_ended(request, clock, now - began_at)
         if clock is not None:
             clock.ended(now)
+            waiting, clock.waiting = clock.waiting, None
+            for slot in waiting or ():
+                if slot is not self:  # the downloader looks at this one anyway
+                    self._gate.look_again(slot)
 
 
 class _Slots(dict[str, Slot]):
@@ -373,14 +393,31 @@ def fail_queued(
     Without: requests of a host that was given up would sit in the downloader until its time, for days.
     """
     failed = 0
-    for slot in downloader.slots.values():
+    for slot in list(downloader.slots.values()):
         gone = [item for item in slot.queue if matches(item[0])]
         for item in gone:
             slot.queue.remove(item)
         for request, waiting in gone:
             failed += 1
             waiting.errback(Failure(error(request)))
+        if gone:
+            slot.close()  # its timer was for a request that is gone; another host's may be next
+            downloader._process_queue(slot)
     return failed
+
+
+def transfer_error() -> BaseException | None:
+    """The error with which the transfer ends that is ending right now, None when it ends with an answer.
+
+    For use where a slot notices the end: ``Downloader._download`` does that in a ``finally``. Without: an error that
+    nobody retries could not be told from one that is retried, before the slot's next request has gone out.
+    """
+    return sys.exc_info()[1]
+
+
+def retry_exceptions(settings: BaseSettings) -> tuple[type[BaseException], ...]:
+    """``RETRY_EXCEPTIONS``: the classes, given as such or as paths."""
+    return tuple(load_object(one) if isinstance(one, str) else one for one in settings.getlist("RETRY_EXCEPTIONS"))
 
 
 async def download_past_middlewares(downloader: Downloader, request: Request) -> Response:

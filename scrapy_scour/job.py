@@ -84,6 +84,8 @@ class Job:
         self.gate_installed = False
         self.under_way = UnderWay()
         self.began_at: dict[Request, float] = {}
+        #: Requests that were refused for rate in an incident that another one began: not held against them.
+        self.spared: set[Request] = set()
         self.on_left: list[Callable[[str, str], None]] = []
         self.on_slot_changed: list[Callable[[str], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
@@ -263,7 +265,8 @@ class Job:
             )
 
     def count_attempt(self, request: Request) -> None:
-        """Count a request that is about to go to the network, or raise RequestLimitReached."""
+        """Count a request that is about to go to the network, or raise RateLimited or RequestLimitReached."""
+        self.refuse_if_given_up(request)  # since the robots check, perhaps
         limit = self.settings.max_requests_per_domain
         if not limit:
             return
@@ -279,6 +282,12 @@ class Job:
         if made + 1 == limit:
             self.count.add(stats.LIMIT_HOSTS)
 
+    def uncount_attempt(self, request: Request) -> None:
+        """Take back what was counted for a request that did not go to the network after all."""
+        host = self.host_of(request)
+        if self.settings.max_requests_per_domain and self.pace.counts.get(host) and not self.fetcher.is_ours(request):
+            self.pace.counts[host] -= 1
+
     def wait_elsewhere(self, request: Request) -> Request | None:
         """A copy for the scheduler when the host has to wait, None when the request may go on.
 
@@ -290,8 +299,7 @@ class Job:
         if clock is None:
             return None
         downloader = self.crawler.engine.downloader
-        slot = downloader.slots.get(compat.slot_key(downloader, request))
-        wait = slot.turn(clock) if isinstance(slot, compat.PoliteSlot) else clock.wait_s(self.now())
+        wait = compat.slot_turn(downloader, compat.slot_key(downloader, request), clock, self.now())
         if wait > 0.0 or clock.busy():
             return self.back_to_scheduler(request)
         return None
@@ -333,6 +341,10 @@ class Job:
         for listener in self.on_slot_changed:
             listener(key)
 
+    def look_again(self, slot: compat.PoliteSlot) -> None:
+        """A slot that waited for a request of another slot may have its turn now."""
+        compat.process_queue(self.crawler.engine.downloader, slot)
+
     def dispatched(self, request: Request, clock: HostClock | None) -> None:
         self.under_way.sent(request)
         self.began_at[request] = self.now()
@@ -346,6 +358,7 @@ class Job:
 
     def left(self, request: Request) -> None:
         """The request has left the downloader, however it ended."""
+        self.spared.discard(request)
         place = self.under_way.leave(request)
         if place is not None:
             for listener in self.on_left:

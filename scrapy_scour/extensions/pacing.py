@@ -1,8 +1,8 @@
 """Keeps the pace of every host: crawl delays, the adaptive throttle, holds.
 
 The only writer of download slots (through ``compat``). What a site asked travels in
-``response.meta["scour_crawl_delays"]`` and is noted here; so is what its answers say about "later". The waiting itself is
-done by the slots and the scheduler queue, which ask the host's clock.
+``response.meta["scour_crawl_delays"]`` and is noted here; so is what its answers say about "later". The waiting itself
+is done by the slots and the scheduler queue, which ask the host's clock.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from scrapy_scour import compat, stats
 from scrapy_scour.exceptions import RateLimited
 from scrapy_scour.job import job_of
 from scrapy_scour.permission import CRAWL_DELAYS
-from scrapy_scour.policy.retry import LATER, backoff_s, forgiven, pause
+from scrapy_scour.policy.retry import LATER, Pause, backoff_s, pause
 from scrapy_scour.policy.retry_after import retry_after_s
 from scrapy_scour.policy.urls import canonical_host, without_userinfo
+from scrapy_scour.stores.pace import NAMED_BY_HOST
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 #: Where the pace of an earlier run is kept in ``spider.state``.
 STATE = "scrapy_scour"
+#: A page that is not there is an answer like any other; other errors come back faster than a page would.
+_NOT_THERE = frozenset({404, 410})
 
 
 class PacingExtension:
@@ -45,10 +48,11 @@ class PacingExtension:
         settings = crawler.settings
         self._throttle = self.job.settings.throttle
         self._retry_codes = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
+        self._retry_exceptions = compat.retry_exceptions(settings)
         self._retry_times = settings.getint("RETRY_TIMES")
-        self._backoff = self.job.settings.retry_backoff
-        self._answered: set[Request] = set()
-        self._last_wait: dict[str, float] = {}
+        self._backoff = self.job.settings.retry_backoff if settings.getbool("RETRY_ENABLED") else 0.0
+        # Requests whose transfer is about to end with an answer, and whether its duration says how fast the host is.
+        self._answered: dict[Request, bool] = {}
         self.job.on_ended.append(self._ended)
         for handler, signal in (
             (self.spider_opened, signals.spider_opened),
@@ -71,11 +75,22 @@ class PacingExtension:
 
     def engine_started(self) -> None:
         """Adopt the pace of an earlier run: after ``spider_opened``, when the spider's state has been read."""
-        state = getattr(self.crawler.spider, "state", None)
-        if isinstance(state, dict):
-            kept = state.get(STATE)
-            state[STATE] = kept if isinstance(kept, dict) else {}
-            self.job.pace.load(state[STATE], now=self.job.now(), wall=self.job.wall())
+        spider, job = self.crawler.spider, self.job
+        state = getattr(spider, "state", None)
+        if not isinstance(state, dict):
+            if not self.crawler.settings.get("JOBDIR"):
+                return
+            state = {}  # it could not be read; what this run learns is kept all the same
+            spider.state = state  # type: ignore[union-attr]
+        kept = state.get(STATE)
+        state[STATE] = kept if isinstance(kept, dict) else {}
+        job.pace.load(state[STATE], now=job.now(), wall=job.wall())
+        now = job.now()
+        for clock in job.pace.held(now):
+            left = clock.held_until - now
+            if clock.held_why == NAMED_BY_HOST and left > job.settings.retry_after_max:
+                why = f"it asked an earlier run to leave it alone, for {left:.0f} s more"
+                self._give_up(clock, Pause(left, left, True, why))
 
     def spider_closed(self, spider: Spider) -> None:
         """Before Scrapy's own extension writes the spider's state (``addon`` puts us before it)."""
@@ -91,7 +106,9 @@ class PacingExtension:
         if not isinstance(delays, dict):
             return
         for host, seconds in delays.items():
-            if isinstance(seconds, (int, float)) and math.isfinite(seconds) and seconds > 0 and isinstance(host, str):
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not isinstance(host, str):
+                continue
+            if math.isfinite(seconds) and seconds > 0 and canonical_host(host):
                 clock = self.job.pace.clock(canonical_host(host), self.job.now())
                 if seconds > clock.asked_s:
                     clock.ask(CRAWL_DELAYS, float(seconds))
@@ -100,43 +117,35 @@ class PacingExtension:
 
     def _ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
         """A transfer has ended, just before the next may begin."""
-        answered = request in self._answered
-        self._answered.discard(request)
+        answered = self._answered.pop(request, None)
         if clock is None:
             return
         if self._throttle is not None:
             wait = self._throttle.wait_s(duration_s, random.random())
             # An error that comes back at once is no sign of a fast server.
             clock.throttle_s = wait if answered else max(wait, clock.throttle_s)
-        if not answered and self._backoff and not self.job.fetcher.is_ours(request):
-            self._back_off(clock)
+        if answered is None and isinstance(compat.transfer_error(), self._retry_exceptions):
+            self._back_off(clock, request)
 
     def response_downloaded(self, response: Response, request: Request, spider: Spider) -> None:
         """An answer came from the network, and the next request has not gone out yet."""
-        self._answered.add(request)
+        self._answered[request] = response.status < 400 or response.status in _NOT_THERE
         clock = self.job.clock_of(request)
         if clock is None or self.job.fetcher.is_ours(request):
             return
         if response.status in LATER:
             self._later(clock, request, response)
         elif response.status in self._retry_codes:
-            if self._backoff:
-                self._back_off(clock)
-        elif clock.probing or clock.incidents_in_a_row or clock.failures:
+            self._back_off(clock, request)
+        else:
             clock.answered_well()
 
     def _later(self, clock: HostClock, request: Request, response: Response) -> None:
         """The host said "later": leave all of it alone."""
         job, now = self.job, self.job.now()
-        if clock.given_up_until > now:
-            return
-        last_wait = self._last_wait.get(clock.host, 0.0)
-        if job.began_at.get(request, now) > clock.incident_at:  # not in flight already when the incident began
-            if clock.incidents and forgiven(now, clock.held_until, last_wait):
-                clock.incidents = 0
-            clock.incidents += 1
-            clock.incidents_in_a_row += 1
-            clock.incident_at = now
+        new = clock.refused_for_rate(now, job.began_at.get(request, now))
+        if not new:
+            job.spared.add(request)
         asked = retry_after_s(
             response.headers.getlist("Retry-After"), response_date=response.headers.get("Date"), wall_now=job.wall()
         )
@@ -149,41 +158,47 @@ class PacingExtension:
             retry_after_max_s=settings.retry_after_max,
             most_in_a_row=max(len(settings.retry_waits), self._retry_times),
         )
+        why = "retry_wait" if asked is None else NAMED_BY_HOST
+        clock.incident_wait_s = decided.wait_s if new else max(decided.wait_s, clock.incident_wait_s)
+        clock.hold(now + decided.wait_s, why)
         if decided.give_up_s is not None:
-            self._give_up(clock, now + decided.give_up_s, decided.why)
-            return
-        if now + decided.wait_s > clock.held_until:
-            why = "retry_after" if asked is not None else "retry_wait"
+            self._give_up(clock, decided)
+        elif new:
             job.count.add(stats.HOLD, why)
-            self._last_wait[clock.host] = decided.wait_s
             logger.info(
                 "%s answered %d: the host is left alone for %g s (%s).",
                 clock.host,
                 response.status,
                 decided.wait_s,
-                "it asked for it" if asked is not None else "it named no usable time",
+                "it named no usable time" if asked is None else "it asked for it",
             )
-            clock.hold(now + decided.wait_s, why)
 
-    def _give_up(self, clock: HostClock, until: float, why: str) -> None:
-        job = self.job
+    def _give_up(self, clock: HostClock, decided: Pause) -> None:
+        """Let the host's requests fail, those that wait in the downloader at once, or stop the crawl."""
+        job, now = self.job, self.job.now()
+        known = clock.given_up_until > now
+        reason = f"{clock.host} is given up: {decided.why}"
+        clock.give_up(now + (decided.give_up_s or 0.0), reason)
+        if known:
+            return
         job.count.add(stats.HOSTS_GIVEN_UP)
-        reason = f"{clock.host} is given up: {why}"
-        if job.settings.retry_after_over_max == "spider":
+        if decided.too_long and job.settings.retry_after_over_max == "spider":
             logger.error("%s; the crawl stops (SCOUR_RETRY_AFTER_OVER_MAX).", reason)
-            clock.give_up(until, reason)
             compat.close_spider(self.crawler, "scour_rate_limited")
         else:
             logger.warning("%s; its requests end as rate_limited.", reason)
-            clock.give_up(until, reason)
-        compat.fail_queued(
-            self.crawler.engine.downloader,
-            lambda request: job.host_of(request) == clock.host,
-            lambda request: RateLimited(reason, url=without_userinfo(job.real_url(request))),
-        )
 
-    def _back_off(self, clock: HostClock) -> None:
-        clock.failures += 1
-        wait = backoff_s(self._backoff, clock.failures)
-        self.job.count.add(stats.HOLD, "backoff")
-        clock.hold(self.job.now() + wait, "backoff", probe=False)
+        def refusal(request: Request) -> RateLimited:
+            job.uncount_attempt(request)
+            return RateLimited(reason, url=without_userinfo(job.real_url(request)))
+
+        compat.fail_queued(self.crawler.engine.downloader, lambda request: job.host_of(request) == clock.host, refusal)
+
+    def _back_off(self, clock: HostClock, request: Request) -> None:
+        """Leave the host alone after a failure that is retried, longer while they go on (``SCOUR_RETRY_BACKOFF``)."""
+        job, now = self.job, self.job.now()
+        if not self._backoff or request.meta.get("dont_retry"):
+            return
+        if clock.failed(now, job.began_at.get(request, now)):
+            job.count.add(stats.HOLD, "backoff")
+        clock.hold(now + backoff_s(self._backoff, clock.failures), "backoff", probe=False)

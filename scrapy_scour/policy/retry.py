@@ -17,11 +17,13 @@ _BACKOFF_CEILING_S = 3600.0
 
 @dataclass(frozen=True)
 class Pause:
-    """What to do with a host. ``wait_s``: leave it alone for so long. ``give_up_s``: instead, let its requests fail for
-    so long (``inf``: for this run), None for not. ``why``: for people."""
+    """What to do with a host. ``wait_s``: leave it alone for so long. ``give_up_s``: meanwhile, let its requests fail
+    for so long (``inf``: for this run), None for not. ``too_long``: it is given up because of the time it named.
+    ``why``: for people."""
 
     wait_s: float
     give_up_s: float | None = None
+    too_long: bool = False
     why: str = ""
 
 
@@ -36,8 +38,8 @@ def pause(
 ) -> Pause:
     """What a refusal for rate means.
 
-    ``retry_after_s``: what it asked for, None if nothing usable. ``incident``: which one since the last quiet time, 1 is
-    the first. ``in_a_row``: how many without a good answer between them, this one included; more than ``most_in_a_row``
+    ``retry_after_s``: what it asked for, None if nothing usable. ``incident``: which one since the last quiet time, 1
+    is the first. ``in_a_row``: how many without a good answer between them, this one included; more than ``most_in_a_row``
     and the host is given up. ``waits_s``: the waits for incidents that name no time; the last one repeats. A host is
     never asked earlier than it said: what it asks above ``retry_after_max_s`` gives it up until then.
     """
@@ -45,12 +47,14 @@ def pause(
         return Pause(
             retry_after_s,
             retry_after_s,
-            f"it asked to be left alone for {retry_after_s:g} s, more than SCOUR_RETRY_AFTER_MAX = {retry_after_max_s:g} s",
+            True,
+            f"it asked to be left alone for {retry_after_s:g} s, more than"
+            f" SCOUR_RETRY_AFTER_MAX = {retry_after_max_s:g} s",
         )
     own = waits_s[min(incident, len(waits_s)) - 1] if waits_s else 1.0
     wait = own if retry_after_s is None else retry_after_s
     if in_a_row > most_in_a_row:
-        return Pause(wait, float("inf"), f"it refused for rate {in_a_row} times in a row")
+        return Pause(wait, float("inf"), why=f"it refused for rate {in_a_row} times in a row")
     return Pause(wait)
 
 

@@ -8,12 +8,18 @@ Knows nothing of download slots; ``extensions.pacing`` and ``pqueues`` ask here 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, MutableMapping
-from typing import Any
+from typing import Any, TypeGuard
+
+from scrapy_scour.policy.retry import forgiven
 
 NEVER = float("-inf")
 STATE_VERSION = 1
 BEFORE = "an earlier run"
+#: The hold for a time that the host itself named. Only such a hold may be longer than a day.
+NAMED_BY_HOST = "retry_after"
+_DAY_S = 86_400.0
 
 
 class HostClock:
@@ -27,14 +33,17 @@ class HostClock:
     ``probing``: after a hold, one request at a time until one is answered well.
     ``asked_by``: which file and line asks for the delay, for people.
     ``incidents``: refusals for rate until a quiet time, ``incidents_in_a_row`` without a good answer between them,
-    ``incident_at`` when the last began; ``failures``: other failures in a row that are retried.
+    ``incident_at`` when the last began, ``incident_wait_s`` how long it had the host left alone; ``failures``: other
+    failures in a row that are retried, ``failure_at`` when the last was noted.
     ``given_up_until``: requests fail instead of waiting until this time (``inf``: for this run).
+    ``waiting``: download slots that have a request for this host and wait for one of another slot to end.
     """
 
     __slots__ = (
         "_asked",
         "asked_by",
         "asked_s",
+        "failure_at",
         "failures",
         "given_up_until",
         "given_up_why",
@@ -43,6 +52,7 @@ class HostClock:
         "host",
         "in_flight",
         "incident_at",
+        "incident_wait_s",
         "incidents",
         "incidents_in_a_row",
         "last_end",
@@ -71,7 +81,9 @@ class HostClock:
         self.incidents = 0
         self.incidents_in_a_row = 0
         self.incident_at = NEVER
+        self.incident_wait_s = 0.0
         self.failures = 0
+        self.failure_at = NEVER
         self.waiting: set[Any] | None = None
 
     @property
@@ -80,19 +92,24 @@ class HostClock:
         return self.asked_s > 0.0 or self.throttled or self.probing
 
     def ask(self, source: Hashable, seconds: float) -> bool:
-        """Note that ``source`` (an origin and agent) asks for ``seconds``; True when the host's delay changed."""
-        if self._asked is None:
+        """Note that ``source`` (an origin and agent) asks for ``seconds``; True when the host's delay changed.
+
+        The first word of any source replaces what an earlier run remembered.
+        """
+        asked = self._asked
+        if asked is None:
             if seconds <= 0.0:
                 return False
-            self._asked = {}
-        elif seconds <= 0.0 and source not in self._asked and BEFORE not in self._asked:
-            return False
-        if self._asked.get(source) == seconds:
+            asked = self._asked = {}
+        elif asked.get(source, 0.0) == seconds and BEFORE not in asked:
             return False
         if source != BEFORE:
-            self._asked.pop(BEFORE, None)
-        self._asked[source] = seconds
-        largest = max(self._asked.values())
+            asked.pop(BEFORE, None)
+        if seconds > 0.0:
+            asked[source] = seconds
+        else:
+            asked.pop(source, None)
+        largest = max(asked.values(), default=0.0)
         if largest == self.asked_s:
             return False
         self.asked_s = largest
@@ -115,12 +132,38 @@ class HostClock:
             self.given_up_until, self.given_up_why = until, why
         self.store.changed(self)
 
+    def refused_for_rate(self, now: float, began_at: float) -> bool:
+        """Note an answer that says "later" to a request that went out at ``began_at``; True for a new incident.
+
+        What was in flight already when the last incident began belongs to it. Incidents are counted from anew after a
+        quiet time, but a row of them ends only with a good answer.
+        """
+        if began_at <= self.incident_at:
+            return False
+        if self.incidents and forgiven(now, self.held_until, self.incident_wait_s):
+            self.incidents = 0
+        self.incidents += 1
+        self.incidents_in_a_row += 1
+        self.incident_at = now
+        return True
+
+    def failed(self, now: float, began_at: float) -> bool:
+        """Note another failure that is retried; False when the request was in flight already at the last one."""
+        if began_at <= self.failure_at:
+            return False
+        self.failures += 1
+        self.failure_at = now
+        return True
+
     def answered_well(self) -> None:
         """An answer that is no refusal for rate: a probe has succeeded, the host is back to normal."""
+        if not (self.probing or self.incidents_in_a_row or self.failures):
+            return
         self.incidents_in_a_row = 0
         self.failures = 0
-        if self.probing:
-            self.probing = False
+        probing, self.probing = self.probing, False
+        self.store.saved_hold(self)
+        if probing:
             self.store.changed(self)
 
     def began(self) -> None:
@@ -156,11 +199,15 @@ class HostClock:
         return (
             self.in_flight == 0
             and self.wait_s(now) == 0.0
-            and not self.probing
-            and self.incidents == 0
             and self.given_up_until <= now
             and not self.waiting
+            and (self.at_ease or forgiven(now, self.held_until, self.incident_wait_s))
         )
+
+    @property
+    def at_ease(self) -> bool:
+        """Nothing went wrong with this host that still counts."""
+        return not (self.probing or self.incidents or self.incidents_in_a_row or self.failures)
 
 
 class PaceStore:
@@ -210,31 +257,54 @@ class PaceStore:
     def load(self, state: MutableMapping[str, Any], *, now: float, wall: float) -> None:
         """Adopt ``state`` (a dict saved by an earlier run, or empty) and keep it current from here on.
 
-        A state that is not of this shape is put aside: a damaged file costs waits, never the crawl.
+        What is not of the right shape is put aside: a damaged file costs waits, never the crawl.
         """
         self.wall_minus_monotonic = wall - now
-        if state.get("version") != STATE_VERSION or not all(
-            isinstance(state.get(part), dict) for part in ("asked", "held", "ended", "counts")
-        ):
-            state.clear()
-            state.update(version=STATE_VERSION, asked={}, held={}, ended={}, counts={})
+        before = state if state.get("version") == STATE_VERSION else {}
+        asked, held, ended, counts = (
+            dict(part) if isinstance(part := before.get(name), dict) else {}
+            for name in ("asked", "held", "ended", "counts")
+        )
+        state.clear()
+        state.update(version=STATE_VERSION, asked={}, held={}, ended={}, counts={})
         self.state = state
+        for host, count in counts.items():
+            if isinstance(host, str) and isinstance(count, int) and count > 0:
+                state["counts"][host] = count
         # Counts taken before the state was there are added, never lost.
         for host, count in self.counts.items():
             state["counts"][host] = state["counts"].get(host, 0) + count
         self.counts = state["counts"]
-        for host, ended_at in state["ended"].items():
-            self.clock(host, now).last_end = min(ended_at - wall, 0.0) + now
-        for host, asked in dict(state["asked"]).items():
-            self.clock(host, now).ask(BEFORE, float(asked))
-        for host, (until, why, probing, in_a_row) in dict(state["held"]).items():
-            clock = self.clock(host, now)
-            clock.incidents = clock.incidents_in_a_row = int(in_a_row)
-            if until > wall:
-                clock.hold(now + (until - wall), str(why), probe=bool(probing))
-        state["ended"] = {}
+        for host, at in ended.items():
+            if isinstance(host, str) and _is_number(at):
+                clock = self.clock(host, now)
+                clock.last_end = max(clock.last_end, now + min(at - wall, 0.0))
+        for host, seconds in asked.items():
+            if isinstance(host, str) and _is_number(seconds) and not self.clock(host, now).asked_s:
+                self.clock(host, now).ask(BEFORE, float(seconds))
+        for host, entry in held.items():
+            if isinstance(host, str) and isinstance(entry, dict):
+                self._load_hold(self.clock(host, now), entry, now, wall)
+        for clock in self._clocks.values():
+            self.saved_asked(clock)
+            self.saved_hold(clock)
+
+    @staticmethod
+    def _load_hold(clock: HostClock, entry: dict[str, Any], now: float, wall: float) -> None:
+        until, why, wait = entry.get("until"), entry.get("why"), entry.get("wait")
+        incidents, in_a_row = entry.get("incidents"), entry.get("in_a_row")
+        if not (_is_number(until) and _is_number(wait) and isinstance(why, str)):
+            return
+        clock.incidents = max(clock.incidents, incidents if isinstance(incidents, int) else 0)
+        clock.incidents_in_a_row = max(clock.incidents_in_a_row, in_a_row if isinstance(in_a_row, int) else 0)
+        clock.incident_wait_s = max(clock.incident_wait_s, float(wait))
+        left = float(until) - wall
+        if why != NAMED_BY_HOST:
+            left = min(left, _DAY_S)
+        clock.hold(now + left, why, probe=bool(entry.get("probing")))
 
     def saved_asked(self, clock: HostClock) -> None:
+        """Keep the state's word on what the host asked for current."""
         if self.state:
             if clock.asked_s > 0.0:
                 self.state["asked"][clock.host] = clock.asked_s
@@ -242,19 +312,42 @@ class PaceStore:
                 self.state["asked"].pop(clock.host, None)
 
     def saved_hold(self, clock: HostClock) -> None:
-        if self.state:
-            until = clock.held_until + self.wall_minus_monotonic
-            self.state["held"][clock.host] = [until, clock.held_why, clock.probing, clock.incidents_in_a_row]
+        """Keep the state's word on how long the host is left alone, and how often it had to be, current."""
+        if not self.state:
+            return
+        if clock.held_until == NEVER:
+            self.state["held"].pop(clock.host, None)
+            return
+        self.state["held"][clock.host] = {
+            "until": clock.held_until + self.wall_minus_monotonic,
+            "why": clock.held_why,
+            "probing": clock.probing,
+            "incidents": clock.incidents,
+            "in_a_row": clock.incidents_in_a_row,
+            "wait": clock.incident_wait_s,
+        }
+
+    def held(self, now: float) -> list[HostClock]:
+        """The clocks of hosts that are left alone now."""
+        return [clock for clock in self._clocks.values() if clock.held_until > now]
 
     def save(self, now: float, wall: float) -> None:
-        """Bring the state up to date for the last time: drop holds that are over, note the ends of last answers."""
+        """Bring the state up to date for the last time: drop what is over, note the ends of last answers."""
         if not self.state:
             return
         held = self.state["held"]
-        for host in [host for host, (until, *_) in held.items() if until <= wall]:
-            del held[host]
+        for host, entry in list(held.items()):
+            clock = self._clocks.get(host)
+            if entry["until"] <= wall and (
+                clock is None or clock.at_ease or forgiven(now, clock.held_until, clock.incident_wait_s)
+            ):
+                del held[host]
         self.state["ended"] = {
             host: wall - (now - clock.last_end)
             for host, clock in self._clocks.items()
-            if clock.asked_s > 0.0 and clock.last_end != NEVER
+            if (clock.asked_s > 0.0 or clock.throttled) and clock.last_end != NEVER
         }
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
