@@ -70,8 +70,8 @@ class RobotsStore:
 
     ``fetch(origin, asker)`` reads one; it must not raise. ``spawn`` runs a coroutine on its own. ``now()`` is monotonic
     seconds. ``ttl_s``: how long a file is used, 0 for the life of the job. ``size``: how many are kept. ``waits_s``:
-    the wait after each failure in a row; when they are used up, ``final``. ``retry_after_max_s``: a longer Retry-After is
-    final at once.
+    the wait after each failure in a row; when they are used up, ``final``. ``retry_after_max_s``: a longer Retry-After
+    is final at once.
     """
 
     def __init__(
