@@ -90,8 +90,8 @@ class LocalSites:
 def _read_public_suffixes_from_disk() -> None:
     """Scrapy's cookie middleware would download the list of public suffixes at its first cookie.
 
-    The tour stays on this machine, and the copy that is installed will do. Where the place has another name, Scrapy does
-    as it always does.
+    The tour stays on this machine, and the copy that is installed will do. Where the place has another name, Scrapy
+    does as it always does.
     """
     extract = getattr(cookies, "_split_domain", None)
     if extract is not None:

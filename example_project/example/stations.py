@@ -14,12 +14,9 @@ from example.sites import Answer, Respond, Seen
 Logs = Mapping[str, Sequence[Seen]]
 Page = str | Answer | Callable[[Seen], Answer]
 
-SECRETS = {
-    "X-Api-Key": "not-for-others",
-    "Authorization": "Bearer not-for-others",
-    "Cookie": "session=not-for-others",
-}
-"""Headers that the spider sends to api.test, and to nobody else."""
+SECRETS = {"X-Api-Key": "not-for-others", "Authorization": "Bearer not-for-others"}
+COOKIES = {"session": "not-for-others"}
+"""What the spider sends to api.test, and means for nobody else."""
 
 RETRY_AFTER_S = 2
 """Seconds for which busy.test asks to be left alone."""
@@ -29,7 +26,7 @@ RETRY_AFTER_S = 2
 class Station:
     """``sites()`` makes the responders anew, by name; ``start`` are ``name/path``; ``saw`` reads the logs.
 
-    ``headers`` go with the start requests. ``external``: pages ``name/path`` that the callback of the start page gets
+    ``headers`` and ``cookies`` go with the start requests. ``external``: pages ``name/path`` that the callback of the start page gets
     from a provider outside Scrapy.
     """
 
@@ -38,6 +35,7 @@ class Station:
     start: tuple[str, ...]
     saw: Callable[[Logs], str]
     headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: Mapping[str, str] = field(default_factory=dict)
     external: tuple[str, ...] = ()
 
 
@@ -137,7 +135,7 @@ def _api() -> dict[str, Respond]:
 def _api_saw(logs: Logs) -> str:
     arrived = pages(logs["files.test"])
     sent = {name.lower() for seen in arrived for name in seen.headers}
-    leaked = [name for name in SECRETS if name.lower() in sent]
+    leaked = [name for name in (*SECRETS, "Cookie") if name.lower() in sent]
     return f"files.test: {count(len(arrived), 'request')}, with {', '.join(leaked) or 'none of the three'}"
 
 
@@ -237,6 +235,7 @@ STATIONS: tuple[Station, ...] = (
         ("api.test/report",),
         _api_saw,
         headers=SECRETS,
+        cookies=COOKIES,
     ),
     Station("two pages redirect to each other", _maze, ("maze.test/a",), _maze_saw),
     Station("a page sets a cookie and redirects to itself", _gallery, ("gallery.test/",), _gallery_saw),

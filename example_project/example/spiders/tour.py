@@ -69,6 +69,7 @@ class TourSpider(scrapy.Spider):
                 yield Request(
                     sites.url(address),
                     headers=dict(station.headers),
+                    cookies=dict(station.cookies),
                     errback=self.failed,
                     cb_kwargs={"station": station},
                     dont_filter=True,  # as in Scrapy's own start()
