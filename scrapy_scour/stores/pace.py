@@ -140,7 +140,7 @@ class HostClock:
         """
         if began_at <= self.incident_at:
             return False
-        if self.incidents and forgiven(now, self.held_until, self.incident_wait_s):
+        if self.incidents and self.quiet(now):
             self.incidents = 0
         self.incidents += 1
         self.incidents_in_a_row += 1
@@ -201,8 +201,12 @@ class HostClock:
             and self.wait_s(now) == 0.0
             and self.given_up_until <= now
             and not self.waiting
-            and (self.at_ease or forgiven(now, self.held_until, self.incident_wait_s))
+            and (self.at_ease or self.quiet(now))
         )
+
+    def quiet(self, now: float) -> bool:
+        """Whether the last thing that went wrong is long enough ago to be forgotten."""
+        return forgiven(now, max(self.held_until, self.incident_at, self.failure_at), self.incident_wait_s)
 
     @property
     def at_ease(self) -> bool:
@@ -338,9 +342,7 @@ class PaceStore:
         held = self.state["held"]
         for host, entry in list(held.items()):
             clock = self._clocks.get(host)
-            if entry["until"] <= wall and (
-                clock is None or clock.at_ease or forgiven(now, clock.held_until, clock.incident_wait_s)
-            ):
+            if entry["until"] <= wall and (clock is None or clock.at_ease or clock.quiet(now)):
                 del held[host]
         self.state["ended"] = {
             host: wall - (now - clock.last_end)
