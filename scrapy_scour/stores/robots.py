@@ -20,7 +20,7 @@ from scrapy_scour.policy.pacing import growing_wait
 from scrapy_scour.policy.urls import Origin
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fetched:
     """How one robots.txt was obtained, or why it was not.
 
@@ -41,7 +41,7 @@ class Fetched:
     address: str = ""
 
 
-@dataclass
+@dataclass(slots=True)
 class Known:
     """A robots.txt that was obtained, when (monotonic seconds), and whether a later reading of it failed."""
 
@@ -51,7 +51,7 @@ class Known:
     cache: dict[Any, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A robots.txt that could not be obtained.
 
