@@ -180,7 +180,7 @@ class PolitePriorityQueue:
             self._look_again()
 
     def pop(self) -> Request | None:
-        """The next request whose host may be asked now; None when there is none, and then the engine is woken in time."""
+        """The next request whose host may be asked now; None when there is none: the engine is woken in time."""
         queue = self._first()
         if queue is None:
             self._asleep = self._count > 0
@@ -190,7 +190,8 @@ class PolitePriorityQueue:
         request = queue.pop()
         left = len(queue)
         if request is None:  # a queue class that lost what it said it has
-            return self._emptied(queue, left)
+            self._recount(queue, left)
+            return None
         self._count -= 1
         self._load.enter(request, queue.slot, self._job.host_of(request), from_queue=True)
         if left:
@@ -222,14 +223,12 @@ class PolitePriorityQueue:
             parts.clear()
         self._count = 0
         self._asleep = False
-        for listeners, mine in (
-            (self._job.on_left, self._left),
-            (self._job.on_slot_changed, self._slot_changed),
-            (self._job.on_dispatched, self._dispatched),
-            (self._job.pace.listeners, self._clock_changed),
-        ):
-            with suppress(ValueError):
-                listeners.remove(mine)  # type: ignore[attr-defined]
+        job = self._job
+        with suppress(ValueError):  # closed before
+            job.on_left.remove(self._left)
+            job.on_slot_changed.remove(self._slot_changed)
+            job.on_dispatched.remove(self._dispatched)
+            job.pace.listeners.remove(self._clock_changed)
         return state
 
     def __len__(self) -> int:
@@ -241,9 +240,7 @@ class PolitePriorityQueue:
     # Slots come and go
 
     def _new(self, slot: str, startprios: Iterable[int] = ()) -> _SlotQueue:
-        return _SlotQueue(
-            self.crawler, self.downstream_queue_cls, self.key, slot, startprios, self._start_queue_cls
-        )
+        return _SlotQueue(self.crawler, self.downstream_queue_cls, self.key, slot, startprios, self._start_queue_cls)
 
     def _resume(self, slot: str, startprios: Iterable[int]) -> None:
         queue = self._new(slot, startprios)
@@ -276,7 +273,7 @@ class PolitePriorityQueue:
             with suppress(OSError):  # not empty: files that the queue class keeps
                 Path(queue.key).rmdir()
 
-    def _emptied(self, queue: _SlotQueue, left: int) -> None:
+    def _recount(self, queue: _SlotQueue, left: int) -> None:
         self._count = sum(map(len, self.pqueues.values()))
         if not left:
             heapq.heappop(self._ready)
@@ -344,6 +341,8 @@ class PolitePriorityQueue:
                 return 0.0  # it will fail at once, and it should
             if clock.one_at_a_time and (clock.in_flight or host in load.hosts):
                 return None
+        elif host in load.hosts and self._job.pace.throttled:
+            return None  # no clock yet, but it will be one that is asked one at a time
         slot = queue.slot
         downloader = self._downloader
         of_slot = load.loads.get(slot)
