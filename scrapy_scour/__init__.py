@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scrapy_scour.addon import DOWNLOADER_MIDDLEWARES, EXTENSIONS, OTHER_SETTINGS, Addon
     from scrapy_scour.external import PoliteFetcher
-    from scrapy_scour.outcomes import failure_category
     from scrapy_scour.policy.agents import BotUserAgent
-    from scrapy_scour.policy.failures import FailureCategory
+    from scrapy_scour.policy.failures import FailureCategory, failure_category
     from scrapy_scour.policy.pacing import MultipleOf
 
 __version__ = "1.0.0"
@@ -40,7 +39,7 @@ _MODULES = {
     "FailureCategory": "policy.failures",
     "MultipleOf": "policy.pacing",
     "PoliteFetcher": "external",
-    "failure_category": "outcomes",
+    "failure_category": "policy.failures",
 }
 
 

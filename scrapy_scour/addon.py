@@ -37,6 +37,7 @@ DOWNLOADER_MIDDLEWARES: dict[str, int | None] = {
 #: Our extensions. Before Scrapy's own, so that what they save is there when the spider's state is written.
 EXTENSIONS: dict[str, int | None] = {
     "scrapy_scour.extensions.pacing.PacingExtension": -100,
+    "scrapy_scour.extensions.content.ContentTypeExtension": -100,
 }
 
 #: The other settings that the add-on makes, for a project that sets everything itself.

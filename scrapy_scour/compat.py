@@ -10,7 +10,7 @@ import inspect
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import scrapy.core.downloader as _downloader_module
@@ -22,7 +22,7 @@ from scrapy.utils.asyncio import call_later, is_asyncio_available
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.defer import ensure_awaitable, maybe_deferred_to_future
 from scrapy.utils.misc import load_object
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ def watch_fetch(downloader: Downloader, ended: Callable[[Request, Any], None]) -
 
         return fetch(request, *args).addBoth(tell)
 
-    downloader.fetch = watched  # type: ignore[method-assign]
+    downloader.fetch = watched  # type: ignore[method-assign, assignment]
 
 
 def slot_delay(downloader: Downloader, key: str) -> float:
@@ -399,7 +399,7 @@ def fail_queued(
             slot.queue.remove(item)
         for request, waiting in gone:
             failed += 1
-            waiting.errback(Failure(error(request)))
+            waiting.errback(Failure(error(request)))  # type: ignore[no-untyped-call]
         if gone:
             slot.close()  # its timer was for a request that is gone; another host's may be next
             downloader._process_queue(slot)
@@ -499,3 +499,107 @@ def enabled_components(settings: BaseSettings, name: str) -> list[tuple[Any, int
     merge = getattr(settings, "get_component_priority_dict_with_base", settings.getwithbase)
     merged = merge(name)
     return [(component, int(merged[component])) for component in build_component_list(merged)]
+
+
+def watch_scheduling(crawler: Crawler, dropped: Callable[[Request], None]) -> None:
+    """Call ``dropped(request)`` for each request that a handler of ``request_scheduled`` keeps from the scheduler.
+
+    ``ExecutionEngine._schedule_request`` tells nobody. Without: what somebody else's component drops there would end
+    without an outcome.
+    """
+    engine = crawler.engine
+    slot = getattr(engine, "_slot", None)
+    if slot is None:
+        return
+    schedule, enqueue = engine._schedule_request, slot.scheduler.enqueue_request
+    reached = False
+
+    def watched_enqueue(request: Request) -> bool:
+        nonlocal reached
+        reached = True
+        return cast("bool", enqueue(request))
+
+    def watched_schedule(request: Request) -> None:
+        nonlocal reached
+        reached = False
+        schedule(request)
+        if not reached:
+            dropped(request)
+
+    slot.scheduler.enqueue_request = watched_enqueue
+    engine._schedule_request = watched_schedule  # type: ignore[method-assign]
+
+
+def middlewares(crawler: Crawler) -> tuple[Any, ...]:
+    """The downloader middlewares of the crawl. Without: an outcome could not say whose decision it was."""
+    return tuple(getattr(crawler.engine.downloader.middleware, "middlewares", ()))
+
+
+def left_in_memory(crawler: Crawler) -> Iterator[Request]:
+    """The requests that the closed scheduler still has in memory, taken out of it: nobody will ask for them any more.
+
+    ``Scheduler.close`` keeps what is on disk and says nothing of ``mqs``. Without: what waited when a crawl was stopped
+    would end without an outcome. A scheduler of another kind is left alone.
+    """
+    queue = getattr(getattr(getattr(crawler.engine, "_slot", None), "scheduler", None), "mqs", None)
+    by_slot = getattr(queue, "pqueues", None)
+    for one in [queue] if by_slot is None else list(by_slot.values()):
+        while one is not None and (request := one.pop()) is not None:
+            yield request
+
+
+def status_of_headers() -> int | None:
+    """In a handler of ``headers_received``: the status that the headers belong to, None when it cannot be told.
+
+    The signal does not say, and a 429 must not be cut off for its media type. Each of Scrapy's HTTP handlers has it in
+    the function that sends the signal. Without: content types would be checked when the whole body has arrived.
+    """
+    frame = sys._getframe(1)
+    for _ in range(12):
+        if frame is None:
+            break
+        seen = frame.f_locals
+        for status in (
+            getattr(seen.get("txresponse"), "code", None),  # HTTP/1.1
+            (seen.get("make_response_base_args") or {}).get("status"),  # httpx, aiohttp
+            (getattr(seen.get("self"), "_response", None) or {}).get("status")  # HTTP/2
+            if frame.f_code.co_name == "receive_headers"
+            else None,
+        ):
+            if isinstance(status, int):
+                return status
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+async def transfer_by(
+    downloader: Downloader, request: Request, transfer: Callable[[], Coroutine[Any, Any, Response]]
+) -> None:
+    """Run ``transfer`` in place of the request's download, when it is its turn in its download slot.
+
+    It takes its place among the slot's requests and in ``CONCURRENT_REQUESTS``, outside all middlewares; who listens to
+    the downloader sees the response that it gives. ``Downloader._enqueue_request`` and the handlers' one entrance are
+    private. Without: what an external provider fetches would not share the host's clock with ordinary requests.
+    """
+    handlers = downloader.handlers
+    transfers: dict[Request, Callable[[], Coroutine[Any, Any, Response]]] | None = getattr(
+        handlers, "_scour_transfers", None
+    )
+    if transfers is None:
+        transfers = {}
+        handlers._scour_transfers = transfers  # type: ignore[attr-defined]
+        download = handlers.download_request_async
+
+        async def download_or_transfer(request: Request) -> Response:
+            mine = transfers.pop(request, None)
+            return await (download(request) if mine is None else mine())
+
+        handlers.download_request_async = download_or_transfer  # type: ignore[method-assign]
+    transfers[request] = transfer
+    downloader.active.add(request)
+    try:
+        await downloader._enqueue_request(request)
+    finally:
+        downloader.active.remove(request)
+        if transfers.pop(request, None) is not None:  # given up before its turn: it must not become a download now
+            fail_queued(downloader, lambda queued: queued is request, lambda _: CancelledError())

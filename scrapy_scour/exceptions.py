@@ -8,10 +8,14 @@ politeness or scope refuses) and an *error* (something is broken or was given up
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import IgnoreRequest, StopDownload
 
 from scrapy_scour.policy.failures import FailureCategory
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
 
 
 class SettingsError(ValueError):
@@ -23,6 +27,7 @@ class Outcome(Exception):
 
     ``category``: a :class:`FailureCategory`. ``url``: the URL that was refused or failed, without userinfo.
     ``reason``: a plain sentence part. ``trail``: the URLs that led here by redirects, first one first.
+    ``status``: the HTTP status that is the failure, None when it is not one.
     """
 
     category: FailureCategory = FailureCategory.OTHER
@@ -34,8 +39,10 @@ class Outcome(Exception):
         url: str = "",
         trail: Sequence[str] = (),
         category: FailureCategory | None = None,
+        status: int | None = None,
     ) -> None:
-        super().__init__(reason)
+        Exception.__init__(self, reason)  # not super(): of the other parents' own arguments none is ours
+        self.status = status
         self.reason = reason
         self.url = url
         # What a user put into meta in place of a list is no trail.
@@ -78,16 +85,27 @@ class CrawlDelayTooLong(Refused):
     category = FailureCategory.CRAWL_DELAY_TOO_LONG
 
 
-class ContentTypeRefused(Refused):
-    """The answer's media type is not among ``SCOUR_CONTENT_TYPES``; its body was not read."""
+class ContentTypeRefused(Refused, StopDownload):
+    """The answer's media type is not among ``SCOUR_CONTENT_TYPES``; its body was not read.
+
+    ``response``: the answer with its headers, None before there is one. A ``StopDownload``: that is how it is cut off.
+    """
 
     category = FailureCategory.INVALID_RESPONSE
+    fail = True
+    response: Response | None = None
 
 
 class RateLimited(Refused):
     """The host asked to be left alone for longer than the crawl will wait (RFC 9110 10.2.3)."""
 
     category = FailureCategory.RATE_LIMITED
+
+
+class Duplicate(Refused):
+    """The URL was requested before, and the request did not ask for another visit (``dont_filter``)."""
+
+    category = FailureCategory.DUPLICATE
 
 
 class RedirectRefused(Refused):

@@ -15,8 +15,15 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_scour import compat, setup_check, stats
-from scrapy_scour.exceptions import Outcome, OutOfScope, RateLimited, RequestLimitReached, SettingsError
-from scrapy_scour.outcomes import Outcomes
+from scrapy_scour.exceptions import (
+    Outcome,
+    OutOfScope,
+    PolicyCheckFailed,
+    RateLimited,
+    RequestLimitReached,
+    SettingsError,
+)
+from scrapy_scour.outcomes import Outcomes, file_problems
 from scrapy_scour.permission import Permission
 from scrapy_scour.policy.robots import parse
 from scrapy_scour.policy.scope import Scope, ScopeError
@@ -58,6 +65,7 @@ class Job:
         self.crawler = crawler
         values, problems = collect(crawler.settings)
         problems += setup_check.problems(crawler.settings)
+        problems += file_problems(values.get("outcomes_file"))
         self._scope, self._domains = Scope(), None
         try:
             self._scope, self._domains = self._read_scope(values)
@@ -129,12 +137,13 @@ class Job:
 
     def real_url(self, request: Request) -> str:
         """The URL that politeness is about: the one behind a rendering service, or the request's own."""
-        return request.meta.get(REAL_URL) or request.url
+        real = request.meta.get(REAL_URL)
+        return real if real and isinstance(real, str) else request.url
 
     def host_of(self, request: Request) -> str:
         """Canonical host name of the site that the request is for; "" when there is none."""
         real = request.meta.get(REAL_URL)
-        if real:
+        if real and isinstance(real, str):
             return host_of(real)
         name = urlparse_cached(request).hostname or ""
         host = self._hosts.get(name)
@@ -163,6 +172,15 @@ class Job:
         if named is None or named == self.host_of(request):
             return True
         return bool(named == compat.default_slot_key(self.crawler.engine.downloader, request))
+
+    def check_real_url(self, request: Request) -> None:
+        """Raise PolicyCheckFailed for a ``scour_url`` that names no site: nothing could be judged by it."""
+        if REAL_URL in request.meta and origin_of(str(request.meta[REAL_URL])) is None:
+            raise PolicyCheckFailed(
+                f"meta {REAL_URL!r} must be an absolute http(s) URL: {request.meta[REAL_URL]!r}",
+                url=without_userinfo(request.url),
+                trail=request.meta.get("redirect_urls", ()),
+            )
 
     # Whether it is inside the job
 
@@ -279,8 +297,6 @@ class Job:
                 trail=request.meta.get("redirect_urls", ()),
             )
         self.pace.counts[host] = made + 1
-        if made + 1 == limit:
-            self.count.add(stats.LIMIT_HOSTS)
 
     def uncount_attempt(self, request: Request) -> None:
         """Take back what was counted for a request that did not go to the network after all."""

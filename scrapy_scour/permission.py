@@ -109,6 +109,7 @@ class Permission:
 
     def applies_to(self, request: Request) -> bool:
         """Whether robots.txt has a say: the project obeys, the request is not exempt, and it is an http(s) one."""
+        self._job.check_real_url(request)
         return (
             self.obeys
             and not request.meta.get("dont_obey_robotstxt")
@@ -258,14 +259,12 @@ class Permission:
     def unreachable(self, request: Request, origin: Origin, failed: Failed) -> RobotsUnreachable:
         """The refusal of a request whose site could not say what it permits."""
         fetched = failed.fetched
-        first = self._once(
+        self._once(
             ("unreachable", origin),
             "The robots.txt of %s could not be read (%s); its pages are not fetched.",
             origin,
             fetched.problem or "no answer",
         )
-        if first:
-            self._job.count.add(stats.ROBOTS_HOSTS_UNREACHABLE)
         return RobotsUnreachable(
             f"robots.txt of {origin} could not be read: {fetched.problem or 'no answer'}",
             url=without_userinfo(self._job.real_url(request)),

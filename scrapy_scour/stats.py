@@ -66,7 +66,7 @@ DELAY_MAX = Stat("scour/delay/max", "The longest delay that is kept for a host, 
 DELAY_CLAMPED = Stat("scour/delay/clamped", "Hosts whose delay was cut to SCOUR_CRAWL_DELAY_MAX.")
 HOLD = Stat("scour/hold/{part}", "Times a host was left alone, by reason.", HOLDS)
 HOSTS_GIVEN_UP = Stat("scour/hosts_given_up", "Hosts that were given up because they went on refusing for rate.")
-LIMIT_HOSTS = Stat("scour/limit/hosts", "Hosts that reached SCOUR_MAX_REQUESTS_PER_DOMAIN.")
+LIMIT_HOSTS = Stat("scour/limit/hosts", "Hosts of which requests were refused for SCOUR_MAX_REQUESTS_PER_DOMAIN.")
 SCOPE_STARTS_LOST = Stat("scour/scope/starts_out_of_scope", "Start requests that ended out of scope.")
 EXTERNAL = Stat("scour/external/fetches", "Calls to an external provider that were let through.")
 

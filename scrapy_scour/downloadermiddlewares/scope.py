@@ -13,7 +13,7 @@ from scrapy import signals
 from scrapy.exceptions import CloseSpider
 
 from scrapy_scour import stats
-from scrapy_scour.exceptions import OutOfScope
+from scrapy_scour.exceptions import OutOfScope, Refused
 from scrapy_scour.job import job_of
 from scrapy_scour.policy.urls import without_userinfo
 
@@ -59,7 +59,7 @@ class ScopeMiddleware:
         return cls(crawler)
 
     def request_scheduled(self, request: Request, spider: Spider) -> None:
-        """At scheduling: an OutOfScope here keeps the request out of the queue."""
+        """At scheduling: a refusal here keeps the request out of the queue."""
         self.job.name_slot(request)
         if self.job.is_waiting(request):
             return  # judged before it went back; judged again when it comes out
@@ -68,7 +68,7 @@ class ScopeMiddleware:
             self._starts[0] += 1
         try:
             self._judge(request)
-        except OutOfScope as refusal:
+        except Refused as refusal:
             self.job.ended(request, refusal)
             raise
 
@@ -81,6 +81,7 @@ class ScopeMiddleware:
         self._judge(request)
 
     def _judge(self, request: Request) -> None:
+        self.job.check_real_url(request)
         verdict = self.job.judge_request(request)
         if verdict:
             return

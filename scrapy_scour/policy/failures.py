@@ -7,6 +7,8 @@ Twisted, and a test walks every exception class a download can raise and finds i
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from enum import Enum
 
 
@@ -54,12 +56,193 @@ def category_of_status(status: int) -> FailureCategory | None:
     """The category of an HTTP status, or None for one that is a page or a redirect (1xx, 2xx, 3xx).
 
     401 and 407 are ``authentication``, 403 and 451 ``access_blocked`` (RFC 9110 15.5, RFC 7725), 404 and 410
-    ``not_found``, 429 ``rate_limited`` (RFC 6585 4), every 5xx ``server_error``, every other 4xx ``other``.
+    ``not_found``, 429 ``rate_limited`` (RFC 6585 4), every 5xx ``server_error``, every other 4xx and what no RFC knows
+    (600 and above) ``other``.
     """
     if status in _STATUSES:
         return _STATUSES[status]
     if 500 <= status <= 599:
         return FailureCategory.SERVER_ERROR
-    if 400 <= status <= 499:
-        return FailureCategory.OTHER
+    return FailureCategory.OTHER if status >= 400 else None
+
+
+#: By class name, the module before it where the name alone says too little. The first class of an exception's MRO that
+#: stands here decides.
+CATEGORIES: dict[str, FailureCategory] = {
+    **dict.fromkeys(
+        (
+            "DownloadTimeoutError",
+            "TimeoutError",  # Python's, asyncio's, and both of Twisted's
+            "TCPTimedOutError",
+            "TimeoutException",  # httpx
+            "ServerTimeoutError",  # aiohttp
+        ),
+        FailureCategory.TIMEOUT,
+    ),
+    **dict.fromkeys(
+        ("CannotResolveHostError", "DNSLookupError", "UnknownHostError", "gaierror", "ClientConnectorDNSError"),
+        FailureCategory.DNS,
+    ),
+    **dict.fromkeys(
+        (
+            "OpenSSL.SSL.Error",
+            "SSLError",  # Python's and Twisted's
+            "VerifyError",
+            "CertificateError",
+            "VerificationError",  # service_identity
+            "ClientSSLError",  # aiohttp
+            "ClientConnectorCertificateError",
+        ),
+        FailureCategory.TLS,
+    ),
+    **dict.fromkeys(
+        (
+            "DownloadConnectionRefusedError",
+            "DownloadFailedError",
+            "ResponseFailed",
+            "RequestTransmissionFailed",
+            "RequestNotSent",
+            "ConnectError",
+            "ConnectBindError",
+            "ConnectionClosed",
+            "ConnectionAborted",
+            "ConnectingCancelledError",
+            "ConnectInProgressError",
+            "BindError",
+            "CannotListenError",
+            "NoProtocol",
+            "UnsupportedAddressFamily",
+            "TunnelError",
+            "OSError",
+            "twisted.internet.error.InvalidAddressError",
+            "InvalidNegotiatedProtocol",
+            "RemoteTerminatedConnection",
+            "InactiveStreamClosed",
+            "TransportError",  # httpx
+            "ClientConnectionError",  # aiohttp
+        ),
+        FailureCategory.CONNECTION,
+    ),
+    **dict.fromkeys(("_DecompressionMaxSizeExceeded",), FailureCategory.BODY_TOO_LARGE),
+    **dict.fromkeys(
+        (
+            "ResponseDataLossError",
+            "_DataLoss",
+            "PotentialDataLoss",
+            "PartialDownloadError",
+            "ParseError",
+            "BadHeaders",
+            "MessageLengthError",
+            "ExcessiveBufferingError",
+            "H2Error",
+            "ProtocolError",  # h2
+            "RemoteProtocolError",  # httpx
+            "DecodingError",
+            "ClientPayloadError",  # aiohttp
+            "ClientResponseError",
+            "BadHttpMessage",
+        ),
+        FailureCategory.INVALID_RESPONSE,
+    ),
+    "FileNotFoundError": FailureCategory.NOT_FOUND,
+    "PermissionError": FailureCategory.ACCESS_BLOCKED,
+    **dict.fromkeys(
+        (
+            "IgnoreRequest",  # a drop by somebody else's component
+            "StopDownload",
+            "UnsupportedURLSchemeError",
+            "SchemeNotSupported",
+            "NotSupported",
+            "RequestGenerationFailed",  # the request's own body broke
+            "WrongBodyLength",
+            "ExcessWrite",
+            "InvalidHostname",
+            "MethodNotAllowed405",
+            "_InvalidOutput",
+            "DownloadCancelledError",
+            "CancelledError",
+        ),
+        FailureCategory.OTHER,
+    ),
+}
+
+# Scrapy's handlers cancel a download for one reason of their own: the body is over DOWNLOAD_MAXSIZE. On the way they
+# say so, or nothing at all; a timeout also cancels, but is raised as one.
+_CANCELLED = ("DownloadCancelledError", "twisted.internet.defer.CancelledError")
+_TOO_LARGE = re.compile(r"max ?size|larger than", re.IGNORECASE)
+_TUNNEL_STATUS = re.compile(r"'status': (\d{3})")
+#: What a more exact word further in is preferred to, the vaguest last.
+_VAGUE = (FailureCategory.CONNECTION, FailureCategory.OTHER)
+_DEEPEST = 50
+
+
+def category_of_class(cls: type) -> FailureCategory | None:
+    """The category of an exception class by its name or a parent's, None when none is known."""
+    for parent in cls.__mro__:
+        for name in (f"{parent.__module__}.{parent.__name__}", parent.__name__):
+            if name in CATEGORIES:
+                return CATEGORIES[name]
     return None
+
+
+def failure_category(what: object) -> FailureCategory | None:
+    """The category of a failure, an exception or a response; None for a response that is no failure, and for None.
+
+    A Twisted ``Failure`` is taken for its exception. Of an exception, what caused it counts too: a connection that
+    failed because of a certificate is ``tls``. An exception of no known kind is ``other``, never None.
+    """
+    value = getattr(what, "value", None)
+    error = what if isinstance(what, BaseException) and not isinstance(value, BaseException) else value
+    if isinstance(error, BaseException):
+        return _category_of_exception(error)
+    status = getattr(what, "status", None)
+    return category_of_status(status) if isinstance(status, int) else None
+
+
+def _category_of_exception(error: BaseException) -> FailureCategory:
+    found = FailureCategory.OTHER
+    for one in _causes(error):
+        category = _own_category(one)
+        if category is not None and category not in _VAGUE:
+            return category
+        if category is FailureCategory.CONNECTION:
+            found = category
+    return found
+
+
+def _own_category(error: BaseException) -> FailureCategory | None:
+    given = getattr(error, "category", None)
+    if isinstance(given, FailureCategory):
+        return given
+    names = {name for cls in type(error).__mro__ for name in (cls.__name__, f"{cls.__module__}.{cls.__name__}")}
+    if not names.isdisjoint(_CANCELLED):
+        text = str(error)
+        return FailureCategory.BODY_TOO_LARGE if not text or _TOO_LARGE.search(text) else FailureCategory.OTHER
+    if "HttpError" in names:
+        status = getattr(getattr(error, "response", None), "status", 0)
+        if 300 <= status <= 399:
+            return FailureCategory.REDIRECT_REFUSED  # one that was not followed and that nobody asked for
+        return category_of_status(status) or FailureCategory.OTHER
+    if "TunnelError" in names:
+        said = _TUNNEL_STATUS.search(str(error))
+        if said and said[1] == "407":
+            return FailureCategory.AUTHENTICATION
+    return category_of_class(type(error))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The exception and what lies behind it, nearest first: causes, Twisted's ``reasons`` and wrapped failures."""
+    waiting, seen = [error], {id(error)}
+    for one in waiting:
+        yield one
+        reasons = getattr(one, "reasons", None)
+        behind: list[object] = [one.__cause__, getattr(one, "subFailure", None)]
+        behind += reasons if isinstance(reasons, (list, tuple)) else ()
+        if not one.__suppress_context__:
+            behind.append(one.__context__)
+        for thing in behind:
+            value = getattr(thing, "value", None)
+            cause = value if isinstance(value, BaseException) else thing
+            if isinstance(cause, BaseException) and id(cause) not in seen and len(seen) < _DEEPEST:
+                seen.add(id(cause))
+                waiting.append(cause)

@@ -1,0 +1,51 @@
+"""Whether an answer is refused for its media type (``SCOUR_CONTENT_TYPES``).
+
+Gathers the facts; ``policy.content`` decides. Asked about are pages: answers with a 2xx status to requests of the
+spider. Not asked about are
+
+- other statuses: a redirect, a 404 or a 429 has its own meaning, whatever its body is written in;
+- media requests and whatever else says that it has no callback (``NO_CALLBACK``), and robots.txt;
+- HEAD requests and empty answers, which have no body to refuse.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_scour.exceptions import ContentTypeRefused
+from scrapy_scour.policy.content import wanted
+from scrapy_scour.policy.urls import without_userinfo
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.http import Headers
+
+    from scrapy_scour.job import Job
+
+
+class ContentCheck:
+    """The check for one crawl."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def refusal(
+        self, request: Request, headers: Headers, status: int, *, empty: bool, method: str
+    ) -> ContentTypeRefused | None:
+        """The refusal of an answer with these headers, None when it may come."""
+        if empty or method == "HEAD" or not 200 <= status <= 299 or not self.asks_about(request):
+            return None
+        verdict = wanted(headers.getlist("Content-Type"), self._job.settings.content_types)
+        if verdict:
+            return None
+        trail = request.meta.get("redirect_urls", ())
+        return ContentTypeRefused(
+            f"{verdict.reason} ({verdict.source})", url=without_userinfo(self._job.real_url(request)), trail=trail
+        )
+
+    @staticmethod
+    def asks_about(request: Request) -> bool:
+        """Whether the answer to the request is to be a page."""
+        return request.callback is not NO_CALLBACK
