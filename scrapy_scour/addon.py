@@ -38,6 +38,7 @@ DOWNLOADER_MIDDLEWARES: dict[str, int | None] = {
 EXTENSIONS: dict[str, int | None] = {
     "scrapy_scour.extensions.pacing.PacingExtension": -100,
     "scrapy_scour.extensions.content.ContentTypeExtension": -100,
+    "scrapy_scour.extensions.download.DownloadExtension": -100,
 }
 
 #: The other settings that the add-on makes, for a project that sets everything itself.

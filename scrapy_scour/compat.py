@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import scrapy.core.downloader as _downloader_module
+from scrapy import exceptions as scrapy_exceptions
 from scrapy import signals
 from scrapy.core.downloader import Downloader, Slot
 from scrapy.downloadermiddlewares.retry import get_retry_request
@@ -23,6 +24,7 @@ from scrapy.utils.conf import build_component_list
 from scrapy.utils.defer import ensure_awaitable, maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
 
 if TYPE_CHECKING:
@@ -51,6 +53,12 @@ DOWNLOAD_SLOT: str = Downloader.DOWNLOAD_SLOT
 #: The folder name of a slot in a job directory. Without: a crawl could not be resumed by the stock queue, nor one of
 #: the stock queue by ours.
 path_safe: Callable[[str], str] = _path_safe
+
+#: What a download that took too long raises: Scrapy's own class in newer versions, Twisted's before.
+DOWNLOAD_TIMEOUT_ERROR: type[Exception] = getattr(scrapy_exceptions, "DownloadTimeoutError", TwistedTimeoutError)
+
+#: Handlers of Scrapy whose timeout covers the body. Without: every chunk of every body would be timed for nothing.
+_TIMED_HANDLERS = ("http11.", "http2.", "http.", "s3.", "_aiohttp.")
 
 #: Sent when a robots.txt has been parsed. Without: components that listen for it would hear nothing from us.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
@@ -476,6 +484,23 @@ def wake_engine(crawler: Crawler) -> None:
 def close_spider(crawler: Crawler, reason: str) -> None:
     """Begin to close the spider."""
     schedule(crawler.engine.close_spider_async(reason=reason))
+
+
+def handlers_time_bodies(settings: BaseSettings) -> bool:
+    """Whether the download handlers for http and https are such that their timeout covers the body.
+
+    A handler that is not Scrapy's own is taken for one that may not.
+    """
+    handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
+    ours = "scrapy.core.downloader.handlers."
+    for scheme in ("http", "https"):
+        handler = handlers.get(scheme)
+        if handler is None:
+            continue
+        cls = load_object(handler)
+        if not f"{cls.__module__}.".startswith(tuple(ours + name for name in _TIMED_HANDLERS)):
+            return False
+    return True
 
 
 def is_closing(crawler: Crawler) -> bool:
