@@ -39,9 +39,9 @@ def pause(
     """What a refusal for rate means.
 
     ``retry_after_s``: what it asked for, None if nothing usable. ``incident``: which one since the last quiet time, 1
-    is the first. ``in_a_row``: how many without a good answer between them, this one included; more than ``most_in_a_row``
-    and the host is given up. ``waits_s``: the waits for incidents that name no time; the last one repeats. A host is
-    never asked earlier than it said: what it asks above ``retry_after_max_s`` gives it up until then.
+    is the first. ``in_a_row``: how many without a good answer between them, this one included; more than
+    ``most_in_a_row`` and the host is given up. ``waits_s``: the waits for incidents that name no time; the last one
+    repeats. A host is never asked earlier than it said: more than ``retry_after_max_s`` gives it up until then.
     """
     if retry_after_s is not None and retry_after_s > retry_after_max_s:
         return Pause(

@@ -254,6 +254,9 @@ class PaceStore:
     def _prune(self, now: float) -> None:
         for host in [host for host, clock in self._clocks.items() if clock.is_default(now)]:
             del self._clocks[host]
+            if self.state:
+                self.state["asked"].pop(host, None)
+                self.state["held"].pop(host, None)
         self._next_prune = max(self.size, 2 * len(self._clocks))
 
     # What survives a restart. Plain types only, changed in place, so that whoever saves it saves the current one.

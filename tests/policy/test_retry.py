@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from email.utils import formatdate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_scour.policy.retry import LATER, QUIET_S, Pause, backoff_s, forgiven, pause
-from scrapy_scour.policy.retry_after import retry_after_s
-
-NOW = 1_800_000_000.0
-DATE = formatdate(NOW, usegmt=True).encode()
 
 
 def decide(
@@ -88,44 +83,3 @@ def test_incidents_are_forgotten_after_a_minute_or_twice_the_last_wait(
 def test_backoff_doubles_up_to_an_hour_and_nothing_stays_nothing(first: float, waits: list[float]) -> None:
     assert [backoff_s(first, nth) for nth in (1, 2, 3)] == waits
     assert backoff_s(first, 10_000) == (3600.0 if first else 0.0)
-
-
-#: Retry-After values, the answer's Date, seconds asked for (RFC 9110 10.2.3, 5.6.7).
-HEADERS: list[tuple[list[bytes], bytes | None, float | None]] = [
-    ([b"2"], None, 2.0),
-    ([b" 120 "], None, 120.0),
-    ([b"0"], None, None),
-    ([b"-5"], None, None),
-    ([b"1.5"], None, None),
-    ([b"soon"], None, None),
-    ([b""], None, None),
-    ([b"\xff\xfe"], None, None),
-    ([], None, None),
-    ([b"1", b"7"], None, 7.0),
-    ([b"nonsense", b"3"], None, 3.0),
-    ([b"1" + b"0" * 30], None, 1e12),
-    ([formatdate(NOW + 5, usegmt=True).encode()], DATE, 5.0),
-    ([formatdate(NOW + 5, usegmt=True).encode()], None, 5.0),
-    # the server's clock is ten minutes slow: its own Date counts
-    ([formatdate(NOW - 595, usegmt=True).encode()], formatdate(NOW - 600, usegmt=True).encode(), 5.0),
-    ([formatdate(NOW + 5, usegmt=True).encode()], b"no date", 5.0),
-    ([formatdate(NOW - 5, usegmt=True).encode()], DATE, None),
-    ([b"Friday, 15-Jan-27 08:00:05 GMT"], b"Fri, 15 Jan 2027 08:00:00 GMT", 5.0),
-    ([b"Fri Jan 15 08:00:05 2027"], b"Fri, 15 Jan 2027 08:00:00 GMT", 5.0),
-    ([b"Fri, 99 Nov 2027 23:59:59 GMT"], DATE, None),
-]
-
-
-@pytest.mark.parametrize(("values", "date", "seconds"), HEADERS)
-def test_retry_after_is_seconds_or_a_date_against_the_answers_own(
-    values: list[bytes], date: bytes | None, seconds: float | None
-) -> None:
-    assert retry_after_s(values, response_date=date, wall_now=NOW) == seconds
-
-
-@given(st.lists(st.binary(max_size=60), max_size=3), st.none() | st.binary(max_size=60))
-def test_reading_retry_after_never_fails_and_never_gives_less_than_nothing(
-    values: list[bytes], date: bytes | None
-) -> None:
-    asked = retry_after_s(values, response_date=date, wall_now=NOW)
-    assert asked is None or (asked > 0 and math.isfinite(asked))

@@ -181,14 +181,18 @@ def test_giving_up_only_ever_reaches_further() -> None:
 # Memory
 
 
-def test_idle_clocks_are_dropped_past_the_size() -> None:
+def test_idle_clocks_are_dropped_past_the_size_also_from_the_state() -> None:
     store = PaceStore(size=100)
+    store.load({}, now=0.0, wall=WALL)
     for number in range(10_000):
         clock = store.clock(f"h{number}.test", float(number))
         clock.ask("origin", 2.0)
         clock.began()
         clock.ended(float(number))
+        clock.hold(float(number), "backoff", probe=False)
     assert len(store) <= 202
+    assert len(store.state["asked"]) <= 202
+    assert len(store.state["held"]) <= 202
     assert store.known("h9999.test") is not None
 
 
