@@ -120,6 +120,7 @@ CATEGORIES: dict[str, FailureCategory] = {
             "InactiveStreamClosed",
             "TransportError",  # httpx
             "ClientConnectionError",  # aiohttp
+            "UploadAbortedError",
         ),
         FailureCategory.CONNECTION,
     ),
