@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy_scour.policy import robots_lines as lines
 from scrapy_scour.policy.robots_pace import NO_PACE, Pace, sitemaps_of, source_of
 from scrapy_scour.policy.robots_rules import Rules
-from scrapy_scour.policy.urls import octets_of, path_and_query
+from scrapy_scour.policy.urls import base_of, octets_of, path_and_query
 from scrapy_scour.policy.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from scrapy_scour.policy.robots_warnings import RobotsWarning
 
 _ROBOTS_PATH: Final = b"/robots.txt"
+_ROBOTS_NAME: Final = "robots.txt"
+_NOBODY: Final = object()
 _ALLOWED: Final = Verdict(True)
 _BEGINS: Final = (b"/", b"*")
 _MARKS: Final = (b"\xef", b"\xff\xfe", b"\xfe\xff")
-# How many names, and reasons per name, are remembered: a crawler has one name, and few rules decide most
-# refusals.
+# How many other names are remembered: a crawler has one, a project with several spiders a few.
 _MOST_GROUPS: Final = 4
-_MOST_VERDICTS: Final = 32
 
 
 def parse(body: bytes | str, *, max_size: int | None = None, truncated: bool = False) -> Robots:
@@ -49,15 +49,13 @@ def parse(body: bytes | str, *, max_size: int | None = None, truncated: bool = F
     text = lines.read_body(octets, truncated=cut_within_a_line)
     if truncated:
         text = lines.without_open_end(text)
-    return Robots(text, truncated=truncated, marked=octets.startswith(_MARKS))
+    return Robots(text, truncated=truncated, marked=octets[:1] >= b"\xef" and octets.startswith(_MARKS))
 
 
 class _Group:
-    """What a file says to one name.  ``own`` is False if the name stands nowhere and the rules are those of
-    ``*``.
-    """
+    """What a file says to one name.  ``own`` is False if the name stands nowhere and the rules are those of ``*``."""
 
-    __slots__ = ("label_at", "own", "pace", "rules", "spans", "verdicts")
+    __slots__ = ("label_at", "own", "pace", "rules", "spans")
 
     def __init__(self, text: bytes, agent: bytes) -> None:
         sections = lines.Sections(text)
@@ -65,22 +63,38 @@ class _Group:
         self.own = bool(numbers) and agent != lines.EVERYONE
         if not numbers:
             numbers = sections.named(lines.EVERYONE)
-        self.label_at = sections.value_span(numbers[0]) if numbers else None
-        self.spans = tuple(sections.below(numbers, lines.RULES))
+        self.label_at = sections.value_at(numbers[0]) if numbers else 0
+        self.spans = sections.below(numbers, lines.RULES)
         self.rules = Rules([text[start:end] for start, end in self.spans])
-        self.verdicts: dict[tuple[int, bytes], Verdict] = {}
-        self.pace: Pace | None = None if Pace.may_be_in(sections.lower) else NO_PACE
+        self.pace: Pace | None = None
 
 
 class Robots:
     """The rules of one robots.txt, see `parse`.
 
-    ``token`` is everywhere a bare product token (see `agents.product_token`); None stands for a crawler
-    without a name, which only ``*`` speaks to.  A token is compared whole, ASCII case-insensitive (RFC 9309
-    2.2.1).
+    ``token`` is everywhere a bare product token (see `agents.product_token`); None stands for a crawler without a
+    name, which only ``*`` speaks to.  A token is compared whole, ASCII case-insensitive (RFC 9309 2.2.1).
     """
 
-    __slots__ = ("_groups", "_marked", "_text", "truncated")
+    __slots__ = (
+        "_base",
+        "_group",
+        "_marked",
+        "_only_disallows",
+        "_others",
+        "_prefixes",
+        "_ready_for",
+        "_text",
+        "_token",
+        "_traces",
+        "truncated",
+    )
+
+    # Set with `_ready_for`: what the URLs of this origin begin with, and what `Rules` says about URLs without escapes.
+    _base: str
+    _prefixes: tuple[str, ...]
+    _traces: tuple[str, ...]
+    _only_disallows: bool
 
     truncated: bool
     """Whether part of the file was not looked at, because of its size."""
@@ -88,25 +102,64 @@ class Robots:
     def __init__(self, text: bytes, *, truncated: bool, marked: bool) -> None:
         self._text = text
         self._marked = marked
-        self._groups: dict[str | None, _Group] = {}
+        self._token: str | None = None
+        self._group: _Group | None = None
+        self._others: dict[str | None, _Group] | None = None
         self.truncated = truncated
+        self._ready_for: object = _NOBODY
 
-    def _group(self, token: str | None) -> _Group:
-        group = self._groups.get(token)
+    def _group_of(self, token: str | None) -> _Group:
+        """The group that applies; the one asked for last, and a few others, are kept."""
+        if token == self._token and self._group is not None:
+            return self._group
+        others = self._others or {}
+        if self._group is not None:
+            others[self._token] = self._group
+            if len(others) > _MOST_GROUPS:
+                del others[next(iter(others))]
+            self._others = others
+        group = others.pop(token, None)
         if group is None:
-            agent = lines.EVERYONE if token is None else octets_of(token).lower()
-            group = _Group(self._text, agent or lines.EVERYONE)
-            if len(self._groups) >= _MOST_GROUPS:
-                del self._groups[next(iter(self._groups))]
-            self._groups[token] = group
+            group = _Group(self._text, (octets_of(token).lower() if token else b"") or lines.EVERYONE)
+        self._token, self._group = token, group
         return group
+
+    def _at_first_sight(self, url: str, token: str | None) -> bool | None:
+        """Whether a URL is allowed, for the way that most go, without taking it apart; None if it needs to be.
+
+        Works on the URL as it is, if it is of the origin asked about before and holds no escape: what normalisation
+        would still escape occurs in no prefix and no trace.  True only if no Disallow matches.
+        """
+        if token != self._ready_for and not self._made_ready(url, token):
+            return None
+        base = self._base
+        if "%" in url or not url.startswith(base):
+            return None
+        if url.startswith(self._prefixes, len(base)):
+            return False if self._only_disallows and not url.startswith(_ROBOTS_NAME, len(base)) else None
+        for trace in self._traces:
+            if trace in url:
+                return None
+        return True
+
+    def _made_ready(self, url: str, token: str | None) -> bool:
+        base = base_of(url)
+        if not base:
+            return False
+        rules = self._group_of(token).rules
+        self._base, self._ready_for = base, token
+        self._prefixes, self._traces, self._only_disallows = rules.prefixes, rules.traces, rules.only_disallows
+        return True
 
     # --- May this be fetched? -------------------------------------------------------------------------------
 
     def allowed(self, url: str, token: str | None) -> bool:
         """Whether the URL may be fetched under that name: `verdict` without its reason."""
+        seen = self._at_first_sight(url, token)
+        if seen is not None:
+            return seen
         path = path_and_query(url)
-        return self._group(token).rules.deciding(path)[0] != lines.DISALLOW or path == _ROBOTS_PATH
+        return not self._group_of(token).rules.refuse(path) or path == _ROBOTS_PATH
 
     def verdict(self, url: str, token: str | None, *, ignore_wildcard: bool = False) -> Verdict:
         """Whether the URL may be fetched under that name, and which line says so.
@@ -115,19 +168,13 @@ class Robots:
         Allow decided.
         ``ignore_wildcard``: only the rules of the token's own group refuse, those of ``*`` do not.
         """
+        if self._at_first_sight(url, token):
+            return _ALLOWED
         path = path_and_query(url)
-        group = self._group(token)
+        group = self._group_of(token)
         rule = group.rules.deciding(path)
         if not rule[0] or path == _ROBOTS_PATH or (ignore_wildcard and not group.own):
             return _ALLOWED  # RFC 9309 2.2.2: /robots.txt is always allowed
-        verdict = group.verdicts.get(rule)
-        if verdict is None:
-            verdict = self._explained(group, rule)
-            if len(group.verdicts) < _MOST_VERDICTS:
-                group.verdicts[rule] = verdict
-        return verdict
-
-    def _explained(self, group: _Group, rule: tuple[int, bytes]) -> Verdict:
         kind, value = rule
         at = lines.find_rule(self._text, group.spans, kind, value)
         reason = f"{lines.written(self._text, at)} (group {self._label(group)})"
@@ -136,14 +183,11 @@ class Robots:
     # --- Who is spoken to, and what else is said ------------------------------------------------------------
 
     def _label(self, group: _Group) -> str | None:
-        if group.label_at is None:
-            return None
-        start, end = group.label_at
-        return lines.without_comment(self._text[start:end]).decode("utf-8", "replace")
+        return lines.written(self._text, group.label_at) if group.label_at else None
 
     def group_label(self, token: str | None) -> str | None:
         """The group that applies, as its first user-agent line names it; None if not even ``*`` is there."""
-        return self._label(self._group(token))
+        return self._label(self._group_of(token))
 
     @property
     def is_empty(self) -> bool:
@@ -163,10 +207,10 @@ class Robots:
     # --- How fast? ------------------------------------------------------------------------------------------
 
     def _pace(self, token: str | None) -> Pace:
-        group = self._group(token)
+        group = self._group_of(token)
         if group.pace is None:
             own = octets_of(token).lower() if group.own and token else lines.EVERYONE
-            group.pace = Pace.read(self._text, own)
+            group.pace = Pace.read(self._text, own) if Pace.may_be_in(self._text.lower()) else NO_PACE
         return group.pace
 
     def crawl_delay(self, token: str | None) -> float | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
@@ -50,10 +51,10 @@ _WITHOUT_COLON: Final = {b"user-agent": AGENT, b"useragent": AGENT, **dict.fromk
 # What a line of that kind must contain in lower case: a quick way to know that a text has none.
 _TRACES: Final = {
     ALLOW: (b"allow",),
-    DISALLOW: (b"allow", b"alow", b"sllow", b"allaw"),
+    DISALLOW: (b"llow", b"alow", b"allaw"),
     CRAWL_DELAY: (b"crawl",),
-    REQUEST_RATE: (b"rate",),
-    VISIT_TIME: (b"time",),
+    REQUEST_RATE: (b"request",),
+    VISIT_TIME: (b"visit",),
     SITEMAP: (b"sitemap", b"site-map"),
 }
 
@@ -76,23 +77,22 @@ def read_body(body: bytes, *, truncated: bool) -> bytes:
     stays (its beginning refuses more), an Allow would allow more and a user-agent line would name somebody
     else, so those go.
     """
-    if body[:3] == _UTF8_MARK:
-        body = body[3:]
-    elif body[:1] in b"\xef\xff\xfe" and body:
-        body = _without_rare_mark(body)
+    if body[:1] >= b"\xef":
+        body = _without_mark(body)
     if b"\r" in body:
         body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     text = b"\n" + body
     return _without_part_of_a_line(text) if truncated else text
 
 
-def _without_rare_mark(body: bytes) -> bytes:
-    """Part of a UTF-8 mark is dropped; UTF-16 is decoded if NULs show that it is; any other octet stays."""
+def _without_mark(body: bytes) -> bytes:
+    """A UTF-8 mark, or part of one, is dropped; UTF-16 is decoded if NULs show that it is; any other octet stays."""
     if (body[:2] == b"\xff\xfe" and body[3:4] == b"\0") or (body[:2] == b"\xfe\xff" and body[2:3] == b"\0"):
         return body.decode("utf-16", "replace").encode("utf-8", "replace")
-    if body[:2] in (b"\xff\xfe", b"\xfe\xff") or body[:2] == _UTF8_MARK[:2]:
-        return body[2:]
-    return body[1:] if body[:1] == _UTF8_MARK[:1] else body
+    for mark in (_UTF8_MARK, _UTF8_MARK[:2], _UTF8_MARK[:1], b"\xff\xfe", b"\xfe\xff"):
+        if body.startswith(mark):
+            return body[len(mark) :]
+    return body
 
 
 def without_open_end(text: bytes) -> bytes:
@@ -131,8 +131,11 @@ def read_line(line: bytes) -> tuple[int, bytes]:
     if b"#" in line:
         line = line[: line.index(b"#")]
     key, colon, value = line.partition(b":")
+    kind = _AS_WRITTEN.get(key) if colon else 0
+    if kind:
+        return kind, value.strip()
     if colon:
-        kind = _AS_WRITTEN.get(key) or _KEYS.get(b" ".join(key.lower().split()))
+        kind = _KEYS.get(b" ".join(key.lower().split()))
         if kind:
             return kind, value.strip()
     words = line.split()
@@ -209,14 +212,20 @@ def agent_of(value: bytes) -> bytes:
 
 def mentions(lower: bytes, kind: int) -> bool:
     """Whether a text in lower case may have a line of that kind."""
-    return any(trace in lower for trace in _TRACES[kind])
+    for trace in _TRACES[kind]:  # noqa: SIM110  # a generator costs more than the search
+        if trace in lower:
+            return True
+    return False
+
+
+def _starts_with_rule(part: bytes) -> bool:
+    """Whether the line below the user-agent line plainly is a rule: mostly it is."""
+    return part.startswith((b"\ndisallow:", b"\nallow:"), part.find(b"\n"))
 
 
 def _has_record(part: bytes, kinds: frozenset[int]) -> bool:
     """Whether a user-agent line's part (see `_parts`) has a record of those kinds below that line."""
     below = part.partition(b"\n")[2].lstrip()
-    if below[:9] == b"disallow:" or below[:6] == b"allow:":
-        return True
     return any(mentions(below, kind) for kind in kinds) and any(
         read_line(line)[0] in kinds for line in below.split(b"\n")
     )
@@ -264,6 +273,15 @@ def _value(part: bytes) -> bytes:
     return without_comment(part.partition(b"\n")[0])
 
 
+_WIDE: Final = (b"  ", b" \t", b"\t", b" \v", b"\v", b" \f", b"\f")
+
+
+@lru_cache(maxsize=64)
+def _beginnings(agent: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+    """How a part begins that names the agent: as it mostly does, and all ways in which it can."""
+    return b" %s\n" % agent, (b" " + agent, agent, *_WIDE)
+
+
 class Sections:
     """The user-agent lines of a text, for looking up what stands under a name.  Short-lived."""
 
@@ -276,24 +294,24 @@ class Sections:
 
     def named(self, agent: bytes) -> list[int]:
         """The numbers of the user-agent lines that name this agent (in lower case), first to last."""
-        if agent not in self.lower:
+        if agent not in self.lower or (agent != EVERYONE and agent_of(agent) != agent):
             return []
+        usual, possible = _beginnings(agent)
         return [
             number
             for number, part in enumerate(self._parts)
-            if part.lstrip(b" \t\v\f").startswith(agent) and number and agent_of(_value(part)) == agent
+            if number and (part.startswith(usual) or (part.startswith(possible) and agent_of(_value(part)) == agent))
         ]
 
     def all(self) -> list[int]:
         """The numbers of all user-agent lines that name somebody."""
         return [number for number in range(1, len(self._parts)) if agent_of(_value(self._parts[number]))]
 
-    def value_span(self, number: int) -> tuple[int, int]:
-        """Where in the text the value of a user-agent line stands."""
-        start = self._start(number)
-        return start, start + len(self._parts[number].partition(b"\n")[0])
+    def value_at(self, number: int) -> int:
+        """Where in the text the value of a user-agent line begins."""
+        return self._start(number)
 
-    def below(self, numbers: list[int], enders: frozenset[int]) -> list[tuple[int, int]]:
+    def below(self, numbers: list[int], enders: frozenset[int]) -> tuple[tuple[int, int], ...]:
         """Where the records stand that belong to any of these user-agent lines.
 
         A run of user-agent lines goes on until a record of the kinds in ``enders`` (RFC 9309 2.2.1: a rule);
@@ -307,7 +325,7 @@ class Sections:
             if number <= last:
                 continue
             last = number
-            while last < len(parts) and not _has_record(parts[last], enders):
+            while last < len(parts) and not _starts_with_rule(parts[last]) and not _has_record(parts[last], enders):
                 last += 1
             if last == len(parts):
                 break
@@ -315,11 +333,13 @@ class Sections:
             while last + 1 < len(parts) and not _value(parts[last + 1]):
                 last += 1
                 spans.append(self._below_span(last))
-        return spans
+        return tuple(spans)
 
     def _start(self, number: int) -> int:
         if self._starts:
             return self._starts[number]
+        if number == 1:
+            return len(self._parts[0]) + len(_LEAD_IN)
         if not self._lengths:
             self._lengths = list(accumulate(map(len, self._parts)))
         return self._lengths[number - 1] + number * len(_LEAD_IN)

@@ -7,16 +7,22 @@ they hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
-from scrapy_scour.policy.robots_lines import ALLOW, DISALLOW, read_line
+from scrapy_scour.policy.robots_lines import ALLOW, DISALLOW, read_line, without_comment
 from scrapy_scour.policy.urls import PLAIN, is_plain, normal_length, normal_path, normal_query
 
-_PREFIX: Final = PLAIN.translate(None, b"*$")
+_PREFIX: Final = PLAIN.translate(None, b"*$#")
+_PREFIX_OR_LEAD_IN: Final = _PREFIX + b"\n "
 _USUAL_LEAD_IN: Final = b"\nDisallow: /"
-# From here on a look-up per length of prefix is cheaper than a comparison per prefix.
-_MANY: Final = 256
+_NOT_LITERAL = re.compile(rb"(?:%[0-9A-Fa-f]{2}|[^" + re.escape(_PREFIX) + rb"])+")
+# From here on a search in sorted prefixes is cheaper than a comparison with each.
+_MANY: Final = 64
 
 
 class Pattern:
@@ -27,11 +33,10 @@ class Pattern:
     where it is found.
     """
 
-    __slots__ = ("_anchored", "_first", "_rest", "length", "value")
+    __slots__ = ("_anchored", "_first", "_rest", "value")
 
     def __init__(self, value: bytes, *, either_spelling: bool) -> None:
         self.value = value
-        self.length = normal_length(value)
         self._anchored = value.endswith(b"$")
         first, *rest = (value[:-1] if self._anchored else value).split(b"*")
         self._first = normal_path(first, either_spelling=either_spelling)
@@ -86,102 +91,222 @@ def _forms(literal: bytes, either_spelling: bool) -> bytes | tuple[bytes, bytes]
 
 
 class Patterns:
-    """The patterns of one kind in a group.  Those that are nothing but the beginning of a path are kept as
-    such.
+    """The patterns of one kind in a group, kept by what it takes to match them; most are the beginning of a path.
 
-    ``prefixes`` are kept without their leading slash, and compared with a path without its own.
+    ``prefixes`` are without their leading slash; those from ``_starred`` on had a star at the end.  ``_many`` holds
+    both instead where there are many.  ``_special`` are all others, taken apart only when a path holds their trace:
+    ``traces`` has for each a literal that a path must hold for it to match.
     """
 
-    __slots__ = ("_lengths", "_prefixes", "_special")
+    __slots__ = ("_either_spelling", "_many", "_special", "_starred", "prefixes", "traces")
 
-    def __init__(self, tails: Iterable[bytes], special: Sequence[Pattern]) -> None:
-        self._prefixes: tuple[bytes, ...] | frozenset[bytes] = tuple(tails)
-        self._lengths: tuple[int, ...] = ()
-        if len(self._prefixes) > _MANY:
-            self._prefixes = frozenset(self._prefixes)
-            self._lengths = tuple(sorted({len(prefix) for prefix in self._prefixes}, reverse=True))
-        self._special = tuple(sorted(special, key=_length, reverse=True)) if len(special) > 1 else tuple(special)
+    def __init__(self, tails: list[bytes], values: list[bytes], *, either_spelling: bool) -> None:
+        """``tails`` are plain patterns without their slash, ``values`` any others as written."""
+        starred: list[bytes] = []
+        special: list[bytes | Pattern] = []
+        traces: list[bytes] = []
+        for value in values:
+            head = value[:-1] if value[-1:] == b"*" else value
+            if head[:1] == b"/" and not head.translate(None, _PREFIX):
+                (tails if head is value else starred).append(head[1:])
+            elif value[:1] in _BEGINNINGS:  # any other matches no path (RFC 9309 2.2.2)
+                special.append(value)
+                traces.append(_trace(value))
+        self._either_spelling = either_spelling
+        self._special = special or _NONE
+        self._starred = len(tails)
+        self._many: tuple[_Many, ...] = ()
+        self.prefixes: tuple[str, ...] = ()
+        if len(tails) + len(starred) > _MANY:
+            self._many = (_Many(b"/%s", tails), _Many(b"/%s*", starred))
+            traces.append(b"")
+        elif tails or starred:
+            self.prefixes = (*b"\n".join(tails + starred).decode("ascii").split("\n"),)
+        self.traces: tuple[str, ...] = (*b"\n".join(traces).decode("ascii").split("\n"),) if traces else ()
 
-    def __len__(self) -> int:
-        return len(self._prefixes) + len(self._special)
+    def match(self, path: bytes) -> bool:
+        """Whether any pattern matches a path as written."""
+        path = normal_path(path, either_spelling=self._either_spelling)
+        text = path.decode("latin-1")
+        if text.startswith(self.prefixes, 1):
+            return True
+        for number in range(len(self._special)):
+            if self.traces[number] in text and self._pattern(number).matches(path):
+                return True
+        return bool(self._many) and any(many.longest(path[1:]) is not None for many in self._many)
 
     def longest(self, path: bytes) -> tuple[int, bytes] | None:
-        """Length and text of the most specific pattern that matches, None if none does."""
-        prefix = self._longest_prefix(path[1:])
-        length = -1 if prefix is None else normal_length(b"/" + prefix)
-        for pattern in self._special:
-            if pattern.length <= length:
-                break
-            if pattern.matches(path):
-                return pattern.length, pattern.value
-        return None if prefix is None else (length, b"/" + prefix)
+        """Length and text of the most specific pattern that matches a path as written, None if none does."""
+        path = normal_path(path, either_spelling=self._either_spelling)
+        text = path.decode("latin-1")
+        best = None
+        if text.startswith(self.prefixes, 1):
+            for number, prefix in enumerate(self.prefixes):
+                if text.startswith(prefix, 1):
+                    best = _longer(best, f"/{prefix}{'*' * (number >= self._starred)}".encode())
+        for number in range(len(self._special)):
+            if self.traces[number] in text and self._pattern(number).matches(path):
+                best = _longer(best, self._pattern(number).value)
+        for many in self._many:
+            found = many.longest(path[1:])
+            if found is not None:
+                best = _longer(best, found)
+        return best
 
-    def _longest_prefix(self, tail: bytes) -> bytes | None:
-        prefixes = self._prefixes
-        if isinstance(prefixes, tuple):
-            if not tail.startswith(prefixes):
+    def _pattern(self, number: int) -> Pattern:
+        pattern = self._special[number]
+        if isinstance(pattern, bytes):
+            pattern = Pattern(pattern, either_spelling=self._either_spelling)
+            self._special[number] = pattern
+        return pattern
+
+
+_BEGINNINGS: Final = (b"/", b"*")
+_NONE: Final[list[bytes | Pattern]] = []
+
+
+def _trace(value: bytes) -> bytes:
+    """The longest literal of a pattern that no normalisation changes, ``b""`` if there is none."""
+    middle = value.strip(b"/*$") if value[:1] == b"*" else value[1:].strip(b"*$")
+    return max(_NOT_LITERAL.split(value), key=len) if middle.translate(None, _PREFIX) else middle
+
+
+class _Many:
+    """Many plain beginnings, sorted, as one piece of memory: which is the longest that a path starts with?
+
+    ``form`` is how the pattern of one was written.
+    """
+
+    __slots__ = ("_ends", "_form", "_sorted")
+
+    def __init__(self, form: bytes, tails: list[bytes]) -> None:
+        different = sorted(set(tails))
+        self._form = form
+        self._sorted = b"\n".join(different)
+        self._ends = array("L", accumulate(map(len, different), lambda end, length: end + 1 + length))
+
+    def _tail(self, number: int) -> bytes:
+        return self._sorted[self._ends[number - 1] + 1 if number else 0 : self._ends[number]]
+
+    def longest(self, tail: bytes) -> bytes | None:
+        """What sorts last before the tail starts it, or shares a beginning with it that any shorter one must start."""
+        numbers = range(len(self._ends))
+        beginning = tail
+        while True:
+            at = bisect_right(numbers, beginning, key=self._tail)
+            if not at:
                 return None
-            return max((prefix for prefix in prefixes if tail.startswith(prefix)), key=len)
-        for length in self._lengths:
-            if tail[:length] in prefixes and len(tail) >= length:
-                return tail[:length]
-        return None
+            last = self._tail(at - 1)
+            if beginning.startswith(last):
+                return self._form % last
+            shared, different = 0, min(len(last), len(beginning)) + 1
+            while different - shared > 1:
+                middle = (shared + different) // 2
+                shared, different = (middle, different) if last.startswith(beginning[:middle]) else (shared, middle)
+            beginning = beginning[:shared]
 
 
-def _length(pattern: Pattern) -> int:
-    return pattern.length
+def _longer(best: tuple[int, bytes] | None, value: bytes) -> tuple[int, bytes]:
+    length = normal_length(value)
+    return best if best is not None and best[0] >= length else (length, value)
 
 
 class Rules:
-    """What one group says: its Disallow patterns, and its Allow patterns, which only matter once one of those
-    matched.
-    """
+    """What one group says: its Disallow patterns, and its Allow patterns, which only matter once one of those matched."""
 
     __slots__ = ("_allow", "_disallow")
 
     def __init__(self, chunks: Sequence[bytes]) -> None:
+        tails: list[bytes] = []
         refused: list[bytes] = []
         allowed: list[bytes] = []
         for chunk in chunks:
-            _collect(chunk, refused, allowed)
-        self._disallow = _patterns(refused, either_spelling=True)
-        self._allow: Patterns | list[bytes] = allowed
+            _collect(chunk, tails, refused, allowed)
+        self._disallow = Patterns(tails, refused, either_spelling=True)
+        self._allow: Patterns | tuple[bytes, ...] | None = tuple(allowed) or None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has no pattern; a Disallow without a value is no rule (RFC 9309 2.2.2)."""
-        return not len(self._disallow) and not len(self._allow)
+    def refuse(self, path: bytes) -> bool:
+        """Whether a path as written is refused: `deciding` without saying by what."""
+        return self._disallow.match(path) and (not self._allow or self._decided(path)[0] == DISALLOW)
 
     def deciding(self, path: bytes) -> tuple[int, bytes]:
-        """Kind and text of the rule that decides about a path as written, ``(0, b"")`` if no Disallow
-        matches.
+        """Kind and text of the rule that decides about a path as written, ``(0, b"")`` if no Disallow matches.
 
         The longest pattern decides, Allow if both are as long (RFC 9309 2.2.2).
         """
-        plain = is_plain(path)
-        refused = self._disallow.longest(path if plain else normal_path(path, either_spelling=True))
+        return self._decided(path) if self._disallow.match(path) else _NOTHING
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """Only a URL without escapes that has one of these after its origin and slash, or holds one of `traces`, is
+        refused.
+
+        The first are certain: such a URL is matched by a Disallow.
+        """
+        return self._disallow.prefixes
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        """What a URL without escapes must hold to be refused by anything else than `prefixes`; not certain."""
+        return self._disallow.traces
+
+    @property
+    def only_disallows(self) -> bool:
+        """Whether no Allow could overrule a Disallow."""
+        return not self._allow
+
+    def _decided(self, path: bytes) -> tuple[int, bytes]:
+        refused = self._disallow.longest(path)
         if refused is None:
-            return 0, b""
-        if isinstance(self._allow, list):
-            self._allow = _patterns(self._allow, either_spelling=False)
-        allowed = self._allow.longest(path if plain else normal_path(path, either_spelling=False))
+            return _NOTHING
+        if isinstance(self._allow, tuple):
+            self._allow = Patterns([], list(self._allow), either_spelling=False)
+        allowed = self._allow.longest(path) if self._allow else None
         return (DISALLOW, refused[1]) if allowed is None or allowed[0] < refused[0] else (ALLOW, allowed[1])
 
 
-def _patterns(values: list[bytes], *, either_spelling: bool) -> Patterns:
-    """From the values as written.  One that does not start with a slash or a star matches no path (RFC 9309
-    2.2.2).
+_NOTHING: Final = (0, b"")
+
+
+def _collect(chunk: bytes, tails: list[bytes], refused: list[bytes], allowed: list[bytes]) -> None:
+    """Sort the rules of a chunk: plain Disallow patterns without their slash, others, Allow patterns.
+
+    Most lines are written the usual way, and splitting at how they begin is the cheapest way to read those.
     """
-    tails, special = [], []
-    for value in values:
-        if value[:1] == b"/" and not value.translate(None, _PREFIX):
-            tails.append(value[1:])
-        elif value[:1] in (b"/", b"*"):
-            special.append(Pattern(value, either_spelling=either_spelling))
-    return Patterns(tails, special)
+    before, *parts = chunk.split(_USUAL_LEAD_IN)
+    if parts:
+        # What follows the last of these lines is seldom more of them.
+        parts[-1], _, behind = parts[-1].partition(b"\n")
+        lines = len(chunk) - len(behind)
+        if (
+            not before
+            and chunk.count(b"\n", 0, lines - 1) == len(parts)
+            and not chunk[:lines].translate(None, _PREFIX_OR_LEAD_IN)
+            and chunk.count(b" ", 0, lines) == len(parts)
+        ):
+            tails += parts  # every line is of the usual form, with nothing to clean or look at
+            parts = []
+        if behind and _may_have_rules(behind):
+            _collect_lines(behind, refused, allowed)
+    if before and _may_have_rules(before):
+        _collect_lines(before, refused, allowed)
+    for part in parts:
+        if b"\n" in part:
+            part, _, others = part.partition(b"\n")
+            if others and _may_have_rules(others):
+                _collect_lines(others, refused, allowed)
+        if part.translate(None, _PREFIX):
+            refused.append(without_comment(b"/" + part))
+        else:
+            tails.append(part)
 
 
-def _collect(chunk: bytes, refused: list[bytes], allowed: list[bytes]) -> None:
+def _may_have_rules(chunk: bytes) -> bool:
+    lower = chunk.lower()
+    return b"low" in lower or b"law" in lower
+
+
+def _collect_lines(chunk: bytes, refused: list[bytes], allowed: list[bytes]) -> None:
     for line in chunk.split(b"\n"):
         if line:
             kind, value = read_line(line)

@@ -136,8 +136,7 @@ def _escape(octet: int) -> bytes:
 
 
 def _spellings(folded: bytes) -> dict[bytes, bytes]:
-    """Every escape, in each case of its digits, and every octet that must be escaped, with its normal form.
-    """
+    """Every escape, in each case of its digits, and every octet that must be escaped, with its normal form."""
     table = {bytes((octet,)): _escape(octet) for octet in range(256) if octet not in PLAIN}
     for octet in range(256):
         form = bytes((octet,)) if octet in folded else _escape(octet)
@@ -207,6 +206,13 @@ def octets_of(text: str) -> bytes:
             return text.encode(errors="surrogatepass")
 
 
+def base_of(url: str) -> str:
+    """An http(s) URL up to and with the slash that starts its path, as written; ``""`` if it has none there."""
+    start = url.find("/", 8) + 1  # behind the authority, of which there is at least one character
+    base = url[:start]
+    return base if start and base.startswith(("http://", "https://")) and "?" not in base and "#" not in base else ""
+
+
 def path_and_query(url: str) -> bytes:
     """What is asked of the server: path and query of an absolute URL (or of a bare path), without the
     fragment.
@@ -214,13 +220,15 @@ def path_and_query(url: str) -> bytes:
     The octets are as written; an absent path is ``/``.  A ``?`` with nothing behind it stays, a rule may end
     in one.
     """
+    base = base_of(url)
+    if base and "#" not in url:
+        return octets_of(url[len(base) - 1 :])
     url = url.partition("#")[0]
     if not url.startswith("/"):
         scheme, mark, rest = url.partition("://")
         if mark and _SCHEME.match(scheme):
             path, question, query = rest.partition("?")
-            _, _, path = path.partition("/")
-            url = f"/{path}{question}{query}"
+            url = f"/{path.partition('/')[2]}{question}{query}"
         else:
             url = f"/{url}"
     return octets_of(url)
