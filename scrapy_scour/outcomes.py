@@ -43,6 +43,7 @@ from typing import IO, TYPE_CHECKING, Any
 from scrapy import Request
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_scour import compat, signals, stats
 from scrapy_scour.exceptions import Duplicate, Outcome
@@ -149,7 +150,7 @@ class Outcomes:
             return
         category = failure_category(error) if isinstance(error, BaseException) else None
         what = type(error).__name__ if error is not None else f"{type(result).__name__} in place of an answer"
-        said = str(error) if error is not None else ""
+        said = _without_own_userinfo(str(error), request) if error is not None else ""
         outcome = Outcome(
             f"{what}: {said}" if said else what,
             url=self._url(request),
@@ -276,6 +277,12 @@ def _trail(request: Request) -> Sequence[str]:
 def _clean(reason: str) -> str:
     """The reason without userinfo and line breaks, in a bounded length."""
     return _USERINFO.sub("", " ".join(reason.split()))[:LONGEST_REASON]
+
+
+def _without_own_userinfo(said: str, request: Request) -> str:
+    """Somebody else's message without the user name and password of the request, which may stand there as a host."""
+    userinfo, at, _ = urlparse_cached(request).netloc.rpartition("@")
+    return said.replace(userinfo + at, "") if at else said
 
 
 def _name(cls: type) -> str:

@@ -18,7 +18,9 @@ from typing import Any
 
 import hypothesis
 import pytest
+from scrapy.downloadermiddlewares import cookies
 from scrapy.utils.defer import deferred_from_coro
+from tldextract import TLDExtract
 from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as TwistedTimeoutError
 from twisted.python.log import PythonLoggingObserver
@@ -89,10 +91,12 @@ def _deadline(item: pytest.Item) -> float:
 
 @pytest.fixture(scope="session", autouse=True)
 def _surroundings() -> Iterator[None]:
-    """No proxy of the machine, and Twisted's unhandled errors in the log where a test can see them."""
+    """No proxy of the machine, no list of suffixes from the net, and Twisted's unhandled errors in the log."""
     for name in list(os.environ):
         if name.lower() in PROXY_VARIABLES:
             del os.environ[name]
+    # Scrapy's own would ask the net for the list at the first cookie; the packaged list is as good here.
+    cookies._split_domain = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True)
     observer = PythonLoggingObserver("twisted")
     observer.start()
     yield
