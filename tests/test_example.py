@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.crawl import ROOT, process_environment
+from tests.support.crawl import ROOT, process_environment, run_scrapy
+from tests.support.site import Sites
 
 PROJECT = ROOT / "example_project"
 WIDTH = 100
@@ -29,10 +30,10 @@ class Tour:
     err: str
     report: dict[str, Any]
 
-    def saw(self, title: str) -> str:
-        """The sentence of the station whose title contains a text."""
-        found = [saw for name, _, saw in self.report["rows"] if title in name]
-        assert len(found) == 1, (title, self.report["rows"])
+    def saw(self, host: str) -> str:
+        """The sentence of the station that a site belongs to."""
+        found = [saw for _, sites, saw in self.report["rows"] if host in sites.split(", ")]
+        assert len(found) == 1, (host, self.report["rows"])
         return str(found[0])
 
     def log(self, host: str) -> list[dict[str, Any]]:
@@ -102,7 +103,7 @@ def test_the_printed_table_has_every_station_and_fits_a_terminal(tour: Tour) -> 
 
 def test_a_refused_path_is_not_asked_for(tour: Tour) -> None:
     assert sorted(tour.pages("shop.test")) == ["/", "/books"]
-    assert tour.saw("refuses a path") == "no requests below /admin/, 2 elsewhere"
+    assert tour.saw("shop.test") == "no requests below /admin/, 2 elsewhere"
 
 
 def test_rules_for_the_agent_that_is_sent_are_obeyed(tour: Tour) -> None:
@@ -113,7 +114,7 @@ def test_rules_for_the_agent_that_is_sent_are_obeyed(tour: Tour) -> None:
 def test_a_site_whose_robots_txt_answers_503_sees_no_page_request(tour: Tour) -> None:
     assert tour.pages("library.test") == []
     assert len(tour.log("library.test")) == 3
-    assert tour.saw("503") == "no page requests, robots.txt asked 3 times"
+    assert tour.saw("library.test") == "no page requests, robots.txt asked 3 times"
 
 
 def test_the_target_of_a_redirect_out_of_scope_sees_nothing(tour: Tour) -> None:
@@ -145,7 +146,7 @@ def test_rests_of_the_crawl_delay_lie_between_all_requests(tour: Tour) -> None:
     assert sorted(seen["path"] for seen in log[2:]) == ["/1", "/2", "/3"]
     rests = [after["began"] - before["ended"] for before, after in itertools.pairwise(log)]
     assert min(rests) >= 0.98
-    assert ", ".join(f"{rest:.2f}" for rest in rests) in tour.saw("Crawl-delay")
+    assert ", ".join(f"{rest:.2f}" for rest in rests) in tour.saw("slow.test")
 
 
 def test_a_host_that_says_later_is_left_alone_and_then_served_to_the_end(tour: Tour) -> None:
@@ -158,6 +159,14 @@ def test_a_host_that_says_later_is_left_alone_and_then_served_to_the_end(tour: T
 
 def test_the_limit_of_requests_per_domain_is_exact(tour: Tour) -> None:
     assert len(tour.pages("calendar.test")) == 15
+
+
+def test_an_external_provider_is_called_only_for_what_is_permitted_and_in_turn(tour: Tour) -> None:
+    log = tour.log("studio.test")
+    assert [seen["path"] for seen in log] == ["/robots.txt", "/", "/clips/1", "/clips/2"]
+    assert "urllib" not in json.dumps(log)
+    assert min(after["began"] - before["ended"] for before, after in itertools.pairwise(log)) >= 0.48
+    assert [name for url, name in tour.report["failures"] if "//studio.test" in url] == ["RobotsDisallowed"]
 
 
 def test_the_readme_shows_what_this_tour_saw(tour: Tour) -> None:
@@ -179,3 +188,29 @@ def test_stock_scrapy_does_otherwise_at_the_stations_that_show_a_difference(stoc
     told = min(seen["ended"] for seen in log if seen["status"] == 429)
     assert [seen for seen in log if told < seen["began"] < told + 1.98]
     assert len(stock.pages("calendar.test")) == 61
+    assert stock.pages("studio.test") == ["/", "/clips/1", "/private/clip", "/clips/2"]
+
+
+def test_the_polite_spider_stays_on_its_site_and_says_what_was_refused_and_why(sites: Sites) -> None:
+    site = sites()
+    site.robots("User-agent: examplebot\nDisallow: /no\n")
+    links = (
+        f'<a href="/yes">y</a> <a href="/no">n</a> <a href="{site.url("/gone")}">g</a> <a href="http://b.test/">b</a>'
+    )
+    site.page("/", f"<html><body>{links}</body></html>")
+    site.page("/yes", "<html><title>yes</title></html>")
+    done = run_scrapy(["crawl", "polite", "-a", f"url={site.url('/')}"], PROJECT)
+    assert done.returncode == 0, done.stderr
+    assert sorted(seen.path for seen in site.log) == ["/", "/gone", "/robots.txt", "/yes"]
+    assert f"{site.url('/')}: 2 pages (finished)" in done.stdout
+    assert f"{site.url('/no')}: Forbidden by robots.txt: robots.txt line 2 (Disallow: /no" in done.stdout
+    for category in ("robots_disallowed", "out_of_scope", "not_found"):
+        assert f"     1  {category}" in done.stdout
+
+
+@pytest.mark.parametrize("url", ["", "ftp://a.test/", "http://["])
+def test_the_polite_spider_says_what_is_wrong_with_its_url(url: str) -> None:
+    done = run_scrapy(["crawl", "polite", "-a", f"url={url}"], PROJECT)
+    assert done.returncode != 0
+    assert f"url={url!r}: say which site" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -21,15 +21,13 @@ ROOT = Path(__file__).resolve().parents[1]
 TEXT = readme_tables.README.read_text(encoding="utf-8")
 PACKAGE = sorted((ROOT / "scrapy_scour").rglob("*.py"))
 KEY = re.compile(r"scour_[a-z_]+\Z")
-FINISH_REASONS = {"scour_out_of_scope", "scour_rate_limited"}
-"""What looks like a meta key, but is why a crawl ended."""
 
 
 def section(title: str) -> str:
     """The text of a section, up to the next heading of any depth."""
-    _, found, rest = TEXT.partition(f"\n## {title}\n")
-    assert found, f"the README has no section {title!r}"
-    return re.split(r"\n#{2,} ", rest, maxsplit=1)[0]
+    _, *rest = re.split(rf"\n##+ {re.escape(title)}\n", TEXT)
+    assert len(rest) == 1, f"the README has {len(rest)} sections {title!r}"
+    return re.split(r"\n#{2,} ", rest[0], maxsplit=1)[0]
 
 
 def first_cells(text: str) -> list[str]:
@@ -46,6 +44,13 @@ def keys_in_code() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and KEY.match(node.value)
     }
+
+
+def keys_of_paragraph(text: str, begins: str) -> list[str]:
+    """The keys that a paragraph names."""
+    _, found, rest = text.partition(begins)
+    assert found, f"no paragraph begins with {begins!r}"
+    return re.findall(r"`(scour_[a-z_]+)`", rest.partition("\n\n")[0])
 
 
 def commands() -> list[str]:
@@ -100,16 +105,27 @@ def test_every_meta_key_of_the_code_is_in_the_readme_and_the_other_way_round() -
     assert said == keys_in_code()
 
 
-def test_a_meta_key_is_public_or_internal_and_not_both() -> None:
+def test_a_key_is_public_or_internal_or_a_flag_or_a_finish_reason_and_only_one_of_them() -> None:
     meta = section("Request meta")
-    public = {name for name in first_cells(meta) if KEY.match(name)}
-    _, _, rest = meta.partition("Internal, to be left alone:")
-    internal = set(re.findall(r"`(scour_[a-z_]+)`", rest.partition("\n\n")[0]))
-    assert public
-    assert internal
-    assert not public & internal
-    flags = {"scour_hops_not_judged"}
-    assert public | internal | flags | FINISH_REASONS == keys_in_code()
+    kinds = [
+        [name for name in first_cells(meta) if KEY.match(name)],
+        keys_of_paragraph(meta, "Internal, to be left alone:"),
+        keys_of_paragraph(meta, "Response flags:"),
+        first_cells(section("Finish reasons")),
+    ]
+    assert all(kinds)
+    named = [name for kind in kinds for name in kind]
+    assert sorted(named) == sorted(keys_in_code())
+
+
+def test_every_key_of_the_outcomes_file_is_in_the_readme_in_its_order() -> None:
+    written = ast.parse((ROOT / "scrapy_scour" / "outcomes.py").read_text(encoding="utf-8"))
+    keys = [
+        [key.value for key in node.keys if isinstance(key, ast.Constant)]
+        for node in ast.walk(written)
+        if isinstance(node, ast.Dict) and len(node.keys) > 5
+    ]
+    assert keys == [first_cells(section("The outcomes file"))]
 
 
 def test_the_readme_names_no_setting_that_does_not_exist() -> None:

@@ -26,8 +26,8 @@ RETRY_AFTER_S = 2
 class Station:
     """``sites()`` makes the responders anew, by name; ``start`` are ``name/path``; ``saw`` reads the logs.
 
-    ``headers`` and ``cookies`` go with the start requests. ``external``: pages ``name/path`` that the callback of the start page gets
-    from a provider outside Scrapy.
+    ``headers`` and ``cookies`` go with the start requests. ``external``: pages ``name/path`` that the callback of the
+    start page gets from a provider outside Scrapy.
     """
 
     title: str
@@ -210,8 +210,14 @@ def _calendar_saw(logs: Logs) -> str:
 
 
 def _studio() -> dict[str, Respond]:
-    robots = "User-agent: *\nDisallow: /private/\n"
-    return {"studio.test": site(robots, {"/": "", "/public/clip": "a clip", "/private/clip": "a clip"})}
+    robots = "User-agent: *\nDisallow: /private/\nCrawl-delay: 0.5\n"
+    clips = dict.fromkeys(("/clips/1", "/clips/2", "/private/clip"), "a clip")
+    return {"studio.test": site(robots, {"/": "", **clips})}
+
+
+def _studio_saw(logs: Logs) -> str:
+    rests = rests_s(logs["studio.test"])
+    return f"{below('/private/', 'studio.test')(logs)}; rests of {', '.join(f'{rest:.2f}' for rest in rests)} s"
 
 
 STATIONS: tuple[Station, ...] = (
@@ -242,4 +248,11 @@ STATIONS: tuple[Station, ...] = (
     Station("robots.txt asks for `Crawl-delay: 1`", _slow, ("slow.test/",), _slow_saw),
     Station(f"answers 429 with `Retry-After: {RETRY_AFTER_S}`", _busy, ("busy.test/",), _busy_saw),
     Station("61 pages, and a limit of 15 requests per domain", _calendar, ("calendar.test/",), _calendar_saw),
+    Station(
+        "a callback calls an external provider; robots.txt refuses a path and asks for `Crawl-delay: 0.5`",
+        _studio,
+        ("studio.test/",),
+        _studio_saw,
+        external=("studio.test/clips/1", "studio.test/private/clip", "studio.test/clips/2"),
+    ),
 )

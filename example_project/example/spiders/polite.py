@@ -15,67 +15,71 @@ from scrapy import Request
 from scrapy.http import Response, TextResponse
 from scrapy.linkextractors import LinkExtractor
 
+from scrapy_scour.signals import request_refused
+
 if TYPE_CHECKING:
-    from twisted.python.failure import Failure
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from scrapy_scour.exceptions import Outcome
 
 EXAMPLES = 3
-"""How many URLs of each kind of refusal are shown."""
+"""How many URLs of each kind of outcome are shown."""
 
 
 class PoliteSpider(scrapy.Spider):
-    """See the module."""
+    """Prints each page as it comes, and at the end how the other requests ended."""
 
     name = "polite"
-    custom_settings = {"CLOSESPIDER_PAGECOUNT": 20}  # noqa: RUF012
+    custom_settings = {"CLOSESPIDER_PAGECOUNT": 20, "LOG_LEVEL": "WARNING"}  # noqa: RUF012
 
     def __init__(self, url: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         try:
             parts = urlsplit(url)
-            host, usable = parts.hostname or "", parts.scheme in ("http", "https")
+            host = parts.hostname if parts.scheme in ("http", "https") else None
         except ValueError:
-            host, usable = "", False
-        if not host or not usable:
+            host = None
+        if not host:
             raise SystemExit(f"url={url!r}: say which site, as in: scrapy crawl polite -a url=https://example.com/")
         self.url = url
         self.allowed_domains = [host.removeprefix("www.")]
         self.links = LinkExtractor()
-        self.refused: dict[str, list[str]] = {}
+        self.counts: dict[str, int] = {}
+        self.examples: dict[str, list[str]] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.refused, signal=request_refused)
+        return spider
 
     async def start(self) -> AsyncIterator[Request]:
-        yield Request(self.url, errback=self.failed, dont_filter=True)
+        yield Request(self.url, dont_filter=True)
 
     def parse(self, response: Response) -> Iterator[Request | dict[str, Any]]:
-        title = ""
+        print(response.status, response.url, flush=True)
         if isinstance(response, TextResponse):
-            title = (response.css("title::text").get() or "").strip()
-        yield {"url": response.url, "status": response.status, "title": title}
-        if isinstance(response, TextResponse):
+            yield {"url": response.url, "title": (response.css("title::text").get() or "").strip()}
             for link in self.links.extract_links(response):
-                yield response.follow(link, errback=self.failed)
+                yield response.follow(link)
 
-    def failed(self, failure: Failure) -> None:
-        """What came to no page: scrapy-scour's exceptions say why."""
-        error = failure.value
-        category = str(getattr(error, "category", type(error).__name__))
-        request: Request = failure.request  # type: ignore[attr-defined]
-        shown = self.refused.setdefault(category, [])
-        if len(shown) < EXAMPLES:
-            shown.append(f"{request.url}: {getattr(error, 'reason', '') or error}")
+    def refused(self, request: Request, outcome: Outcome) -> None:
+        """A request has ended without a page."""
+        category = outcome.category.value
+        self.counts[category] = self.counts.get(category, 0) + 1
+        examples = self.examples.setdefault(category, [])
+        if len(examples) < EXAMPLES:
+            examples.append(f"{outcome.url}: {outcome.reason}")
 
     def closed(self, reason: str) -> None:
         stats = self.crawler.stats
         assert stats is not None
-        pages = stats.get_value("item_scraped_count", 0)
-        print(f"\n{self.url}: {pages} page{'' if pages == 1 else 's'} ({reason})")
-        prefix = "scour/outcome/"
-        counts = {name.removeprefix(prefix): n for name, n in stats.get_stats().items() if name.startswith(prefix)}
-        if not counts:
-            print("Nothing was refused.")
-        for category, number in sorted(counts.items()):
-            print(f"  {number:>6}  {category}")
-            for line in self.refused.get(category, ()):
-                print(f"          {line}")
+        print(f"\n{self.url}: {stats.get_value('scour/pages', 0)} pages ({reason})")
+        for category, number in sorted(self.counts.items()):
+            print(f"{number:>6}  {category}")
+            for line in self.examples[category]:
+                print(f"        {line}")
         slowest = stats.get_value("scour/delay/max", 0)
         if slowest:
             print(f"The longest wait between two requests that a site asked for, and got: {slowest:g} s")

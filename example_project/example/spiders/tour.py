@@ -6,7 +6,7 @@ JSON.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import scrapy
@@ -14,12 +14,16 @@ from scrapy import Request
 from scrapy.http import Response, TextResponse
 
 from example.local import LocalSites
+from example.provider import provider
 from example.stations import STATIONS, Station
+from scrapy_scour import PoliteFetcher
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
     from typing_extensions import Self
+
+AGENT = "tourbot/1.0 (+http://example.test/tourbot)"
 
 
 class TourSpider(scrapy.Spider):
@@ -35,7 +39,7 @@ class TourSpider(scrapy.Spider):
     ]
     custom_settings = {  # noqa: RUF012
         "EXTENSIONS": {"example.local.LocalSites": 100},
-        "DEFAULT_REQUEST_HEADERS": {"User-Agent": "tourbot/1.0 (+http://example.test/tourbot)"},
+        "DEFAULT_REQUEST_HEADERS": {"User-Agent": AGENT},
         "DOWNLOAD_DELAY": 0,
         "DOWNLOAD_TIMEOUT": 5,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
@@ -61,13 +65,17 @@ class TourSpider(scrapy.Spider):
             crawler.settings.set("ROBOTSTXT_OBEY", True, priority="cmdline")
         return spider
 
-    async def start(self) -> AsyncIterator[Request]:
+    @property
+    def sites(self) -> LocalSites:
         sites = self.crawler.get_extension(LocalSites)
         assert sites is not None, "the tour needs its sites"
+        return sites
+
+    async def start(self) -> AsyncIterator[Request]:
         for station in STATIONS:
             for address in station.start:
                 yield Request(
-                    sites.url(address),
+                    self.sites.url(address),
                     headers=dict(station.headers),
                     cookies=dict(station.cookies),
                     errback=self.failed,
@@ -75,11 +83,26 @@ class TourSpider(scrapy.Spider):
                     dont_filter=True,  # as in Scrapy's own start()
                 )
 
-    def parse(self, response: Response, station: Station) -> Iterator[Request]:
+    async def parse(self, response: Response, station: Station) -> AsyncIterator[Request]:
         self.pages.append(response.url)
+        for address in station.external:
+            await self.fetch_outside(self.sites.url(address))
         if isinstance(response, TextResponse):
             for link in response.css("a::attr(href)").getall():
                 yield response.follow(link, errback=self.failed, cb_kwargs={"station": station})
+
+    async def fetch_outside(self, url: str) -> None:
+        """Get a page by other means than Scrapy: as politely as the rest of the crawl, or in the stock tour just so."""
+        fetch = provider(AGENT)
+        try:
+            if self.stock:
+                await fetch(url)
+            else:
+                await PoliteFetcher(self.crawler).fetch(url, fetch, user_agent=AGENT)
+        except Exception as error:
+            self.failures.append([url, type(error).__name__])
+        else:
+            self.pages.append(url)
 
     def failed(self, failure: Failure) -> None:
         self.failures.append([failure.request.url, type(failure.value).__name__])  # type: ignore[attr-defined]
