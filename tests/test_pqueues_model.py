@@ -540,9 +540,9 @@ def a_history(seed: int, steps: int = 40) -> None:
         "leaves": (2.2, lambda: {"data": dice, "well": dice.yes(0.7)}, lambda: model.answered),
         "dropped_or_sent_back": (0.8, lambda: {"data": dice, "back": dice.yes(0.6)}, lambda: model.in_middlewares),
         "hold": (0.6, lambda: {"host": pick(HOSTS), "seconds": pick(SECONDS), "probe": dice.yes(0.5)}, lambda: True),
-        "site_asks": (0.6, lambda: {"host": pick(HOSTS), "seconds": pick((0.0, *SECONDS))}, lambda: True),
+        "site_asks": (1.2, lambda: {"host": pick(HOSTS), "seconds": pick((0.0, 0.0, *SECONDS))}, lambda: True),
         "given_up": (0.2, lambda: {"host": pick(HOSTS), "seconds": pick(SECONDS)}, lambda: True),
-        "autothrottle": (0.6, lambda: {"slot": pick(SLOTS), "seconds": pick((0.0, *SECONDS))}, lambda: True),
+        "autothrottle": (1.2, lambda: {"slot": pick(SLOTS), "seconds": pick((0.0, 0.0, *SECONDS))}, lambda: True),
         "idle_slots_collected": (0.2, dict, lambda: True),
         "time_passes": (2, lambda: {"seconds": pick((0.01, *SECONDS, 100.0))}, lambda: True),
     }
