@@ -168,6 +168,23 @@ def test_the_explicit_settings_of_the_readme_come_to_what_the_add_on_sets() -> N
     assert written == by_addon.copy_to_dict()
 
 
+def test_the_bot_of_the_readme_sends_what_the_readme_says() -> None:
+    block = re.search(r"```python\n(from scrapy_scour import BotUserAgent\n.*?)```", TEXT, re.DOTALL)
+    assert block
+    said: dict[str, object] = {}
+    exec(block[1], said)
+    assert f"It sends `{said['SCOUR_BOT_USER_AGENT']}`" in TEXT
+
+
+def test_the_versions_of_the_readme_are_those_of_the_package() -> None:
+    config = (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    python = re.search(r"python_requires = >=([\d.]+)", config)
+    scrapy = re.search(r"scrapy>=([\d.]+)", config)
+    assert python
+    assert scrapy
+    assert f"scrapy-scour needs Python {python[1]} and Scrapy {scrapy[1]}, or newer." in TEXT
+
+
 def test_the_two_commands_use_what_is_there() -> None:
     tour, suite = commands()
     assert "pip install -e . " in tour
