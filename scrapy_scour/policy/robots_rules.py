@@ -37,14 +37,15 @@ class Pattern:
 
     def __init__(self, value: bytes, *, either_spelling: bool) -> None:
         self.value = value
-        self._anchored = value.endswith(b"$")
+        self._anchored = value[-1:] == b"$"
         first, *rest = (value[:-1] if self._anchored else value).split(b"*")
-        self._first = normal_path(first, either_spelling=either_spelling)
-        self._rest = tuple(
-            literal if is_plain(literal) else _forms(literal, either_spelling) for literal in rest if literal
-        )
         if rest and not rest[-1]:  # a star at the end takes everything, anchored or not
             self._anchored = False
+        self._first = first
+        self._rest: list[bytes | tuple[bytes, bytes]] = [literal for literal in rest if literal]
+        if not is_plain(value):
+            self._first = normal_path(first, either_spelling=either_spelling)
+            self._rest = [_forms(literal, either_spelling) for literal in rest if literal]
 
     def matches(self, path: bytes) -> bool:
         """Whether the pattern matches a path in the normal form of the same ``either_spelling``."""
@@ -103,7 +104,7 @@ class Patterns:
     def __init__(self, tails: list[bytes], values: list[bytes], *, either_spelling: bool) -> None:
         """``tails`` are plain patterns without their slash, ``values`` any others as written."""
         starred: list[bytes] = []
-        special: list[bytes | Pattern] = []
+        special: list[bytes] = []
         traces: list[bytes] = []
         for value in values:
             head = value[:-1] if value[-1:] == b"*" else value
@@ -113,7 +114,7 @@ class Patterns:
                 special.append(value)
                 traces.append(_trace(value))
         self._either_spelling = either_spelling
-        self._special = special or _NONE
+        self._special = tuple(special)
         self._starred = len(tails)
         self._many: tuple[_Many, ...] = ()
         self.prefixes: tuple[str, ...] = ()
@@ -146,7 +147,7 @@ class Patterns:
                     best = _longer(best, f"/{prefix}{'*' * (number >= self._starred)}".encode())
         for number in range(len(self._special)):
             if self.traces[number] in text and self._pattern(number).matches(path):
-                best = _longer(best, self._pattern(number).value)
+                best = _longer(best, self._special[number])
         for many in self._many:
             found = many.longest(path[1:])
             if found is not None:
@@ -154,15 +155,10 @@ class Patterns:
         return best
 
     def _pattern(self, number: int) -> Pattern:
-        pattern = self._special[number]
-        if isinstance(pattern, bytes):
-            pattern = Pattern(pattern, either_spelling=self._either_spelling)
-            self._special[number] = pattern
-        return pattern
+        return Pattern(self._special[number], either_spelling=self._either_spelling)
 
 
 _BEGINNINGS: Final = (b"/", b"*")
-_NONE: Final[list[bytes | Pattern]] = []
 
 
 def _trace(value: bytes) -> bytes:
@@ -183,7 +179,7 @@ class _Many:
         different = sorted(set(tails))
         self._form = form
         self._sorted = b"\n".join(different)
-        self._ends = array("L", accumulate(map(len, different), lambda end, length: end + 1 + length))
+        self._ends = array("I", accumulate(map(len, different), lambda end, length: end + 1 + length))
 
     def _tail(self, number: int) -> bytes:
         return self._sorted[self._ends[number - 1] + 1 if number else 0 : self._ends[number]]
@@ -212,7 +208,7 @@ def _longer(best: tuple[int, bytes] | None, value: bytes) -> tuple[int, bytes]:
 
 
 class Rules:
-    """What one group says: its Disallow patterns, and its Allow patterns, which only matter once one of those matched."""
+    """What one group says: its Disallow patterns, and its Allow patterns, which matter once one of those matched."""
 
     __slots__ = ("_allow", "_disallow")
 
@@ -227,7 +223,10 @@ class Rules:
 
     def refuse(self, path: bytes) -> bool:
         """Whether a path as written is refused: `deciding` without saying by what."""
-        return self._disallow.match(path) and (not self._allow or self._decided(path)[0] == DISALLOW)
+        if not self._disallow.match(path):
+            return False
+        allow = self._allowing()
+        return allow is None or not allow.match(path) or self._decided(path)[0] == DISALLOW
 
     def deciding(self, path: bytes) -> tuple[int, bytes]:
         """Kind and text of the rule that decides about a path as written, ``(0, b"")`` if no Disallow matches.
@@ -238,10 +237,9 @@ class Rules:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Only a URL without escapes that has one of these after its origin and slash, or holds one of `traces`, is
-        refused.
+        """Only a URL that has one of these after its origin and slash, or holds one of `traces`, is refused.
 
-        The first are certain: such a URL is matched by a Disallow.
+        That is, if the URL has no escapes.  The first are certain: a Disallow matches such a URL.
         """
         return self._disallow.prefixes
 
@@ -255,13 +253,17 @@ class Rules:
         """Whether no Allow could overrule a Disallow."""
         return not self._allow
 
+    def _allowing(self) -> Patterns | None:
+        if isinstance(self._allow, tuple):
+            self._allow = Patterns([], list(self._allow), either_spelling=False)
+        return self._allow
+
     def _decided(self, path: bytes) -> tuple[int, bytes]:
         refused = self._disallow.longest(path)
         if refused is None:
             return _NOTHING
-        if isinstance(self._allow, tuple):
-            self._allow = Patterns([], list(self._allow), either_spelling=False)
-        allowed = self._allow.longest(path) if self._allow else None
+        allow = self._allowing()
+        allowed = allow.longest(path) if allow else None
         return (DISALLOW, refused[1]) if allowed is None or allowed[0] < refused[0] else (ALLOW, allowed[1])
 
 
