@@ -183,7 +183,7 @@ def _busy() -> dict[str, Respond]:
             closed_until.append(seen.began + RETRY_AFTER_S)
         if seen.began < closed_until[0]:
             # Late enough that what was sent together with the first has arrived before anyone was told to wait.
-            return Answer("later", 429, {"Retry-After": str(RETRY_AFTER_S)}, delay_s=0.25)
+            return Answer("later", 429, {"Retry-After": str(RETRY_AFTER_S)}, delay_s=0.5)
         return Answer("an item")
 
     items = [f"/{number}" for number in range(1, 6)]
