@@ -27,6 +27,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
 
+from scrapy_scour.exceptions import Outcome
+
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -336,11 +338,22 @@ def watch_fetch(downloader: Downloader, ended: Callable[[Request, Any], None]) -
     def watched(request: Request, *args: Any) -> Deferred[Any]:
         def tell(result: Any) -> Any:
             ended(request, result)
-            return result
+            return _without_frames(result)
 
         return fetch(request, *args).addBoth(tell)
 
     downloader.fetch = watched  # type: ignore[method-assign, assignment]
+
+
+def _without_frames(result: Any) -> Any:
+    """An outcome of ours without the way it took through the code.
+
+    The scraper logs a failure that no errback took together with its frames. Without: an ordinary end, such as a site
+    that redirects in a circle, would look like a crash in this package.
+    """
+    if not isinstance(result, Failure) or not isinstance(result.value, Outcome):
+        return result
+    return Failure(result.value.with_traceback(None))  # type: ignore[no-untyped-call]
 
 
 def slot_delay(downloader: Downloader, key: str) -> float:
