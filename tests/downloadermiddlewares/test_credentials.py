@@ -441,14 +441,31 @@ async def test_a_password_in_a_location_is_neither_sent_nor_said(sites: Sites) -
     assert not [failed for failed in result.errors if "secret" in str(failed.error) + str(failed.error.__dict__)]
 
 
-async def test_a_password_in_the_first_url_does_not_travel(sites: Sites) -> None:
+class WithoutUserinfo(HTTP11DownloadHandler):
+    """Asks for a URL with a user name as other HTTP clients do; Scrapy's own handler cannot."""
+
+    async def download_request(self, request: Request, *args: Any) -> Response:  # type: ignore[override]
+        bare = request.replace(url=request.url.replace("u:secret@", ""))
+        response: Response = await super().download_request(bare, *args)
+        return response.replace(url=request.url)
+
+
+@pytest.mark.parametrize("handler", [WithoutUserinfo, HTTP11DownloadHandler])
+async def test_a_password_in_the_first_url_does_not_travel(sites: Sites, handler: type) -> None:
     a, b = sites.named("a.test", "b.test")
     a.redirect("/x", "/y")
     a.page("/y", "page")
     a.redirect("/out", b.url("/1"))
     b.page("/1", "page")
-    result = await crawl([f"http://u:secret@{a.netloc}{path}" for path in ("/x", "/out")])
-    assert len(result.errors) == 2  # Scrapy's default handler cannot ask for such a URL at all
+    starts = [f"http://u:secret@{a.netloc}{path}" for path in ("/x", "/out")]
+    result = await crawl(starts, {"DOWNLOAD_HANDLERS": {"http": handler}})
+    if handler is WithoutUserinfo:
+        assert sorted(result.urls()) == sorted([a.url("/y"), b.url("/1")])
+        assert [page.meta["redirect_urls"] for page in result.responses if page.url == a.url("/y")] == [[a.url("/x")]]
+        assert only(a, "/y").header("Referer") == a.url("/x")
+        assert "secret" not in str([page.meta for page in result.responses])
+    else:
+        assert len(result.errors) == 2
     assert [secrets_in(seen) for site in (a, b) for seen in site.requests()] == [{}] * (len(a.log) + len(b.log))
     assert not [text for text in result.messages(0, "scrapy_scour") if "secret" in text]
     assert result.package_tracebacks == []
