@@ -55,13 +55,15 @@ class _Exchange:
     """One robots.txt request under way.
 
     ``agent``: the User-Agent of the request that asked, None without one. ``began_at``: monotonic seconds.
-    ``sent``: times it went to the network; ``request``: as it went. ``received``:
-    octets of the body so far; ``too_long``, ``too_slow``: why it was cut off. ``response``: what the network answered.
+    ``sent``: times it went to the network; ``awaited``: the network has not answered yet; ``request``: as it went.
+    ``received``: octets of the body so far; ``too_long``, ``too_slow``: why it was cut off. ``response``: what the
+    network answered.
     """
 
     agent: bytes | None
     began_at: float
     sent: int = 0
+    awaited: bool = False
     request: Request | None = None
     received: int = 0
     too_long: bool = False
@@ -98,7 +100,7 @@ class RobotsFetcher:
         exchange.sent += 1
         if exchange.sent > MOST_SENT:
             raise RobotsFetchEnded(f"middlewares sent it {MOST_SENT} times")
-        exchange.request, exchange.received, exchange.response = request, 0, None
+        exchange.request, exchange.awaited, exchange.received, exchange.response = request, True, 0, None
         # What a cache added to revalidate its copy: a 304 would be about that copy, not about the rules.
         for name in ("If-None-Match", "If-Modified-Since"):
             request.headers.pop(name, None)
@@ -108,14 +110,21 @@ class RobotsFetcher:
     def answered(self, request: Request, response: Response) -> Response:
         """The network answered. What is returned is for the middlewares: they need not unpack what is read here."""
         exchange = self._exchange(request)
-        if exchange is None:
-            return response
+        if exchange is None or not exchange.awaited:
+            return response  # a middleware's answer, to the request or to an exception
+        exchange.awaited = False
         exchange.response = response
         if "Content-Encoding" not in response.headers:
             return response
         headers = response.headers.copy()
         del headers["Content-Encoding"]
         return response.replace(body=b"", headers=headers)
+
+    def failed(self, request: Request) -> None:
+        """The network did not answer; what comes now is no answer of its."""
+        exchange = self._exchange(request)
+        if exchange is not None:
+            exchange.awaited = False
 
     # Fetching
 

@@ -109,6 +109,9 @@ class WireMiddleware:
             self._followed_inside(request, response)
         return response
 
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        self.job.fetcher.failed(request)
+
     def _followed_inside(self, request: Request, response: Response) -> None:
         """The download handler followed a redirect by itself: its hops could not be judged before they were taken."""
         job = self.job
