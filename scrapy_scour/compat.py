@@ -26,6 +26,7 @@ from scrapy.utils.misc import load_object
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
+from twisted.web.client import HTTPConnectionPool
 
 from scrapy_scour.exceptions import Outcome
 
@@ -290,6 +291,26 @@ class _Active(set[Any]):
         self._gate.left(request)
 
 
+class _Handlers(dict[str, Any]):
+    """``DownloadHandlers._handlers`` in which no handler sends a request again by itself, whenever it is made.
+
+    Twisted's connection pool sends a request at once a second time when a kept connection breaks before the answer.
+    Without: the site would get two requests without a gap, and one more than the limit, that nobody here has seen.
+    Scrapy's own retry, which waits for the host's turn, does the same later.
+    """
+
+    def __init__(self, handlers: dict[str, Any]) -> None:
+        super().__init__()
+        for scheme, handler in handlers.items():
+            self[scheme] = handler
+
+    def __setitem__(self, scheme: str, handler: Any) -> None:
+        pool = getattr(handler, "_pool", None)
+        if isinstance(pool, HTTPConnectionPool):
+            pool.retryAutomatically = False
+        super().__setitem__(scheme, handler)
+
+
 def supports_slots(downloader_cls: type) -> bool:
     """Whether the downloader class keeps slots in the way that :func:`install_gate` needs."""
     return isinstance(downloader_cls, type) and issubclass(downloader_cls, Downloader)
@@ -300,6 +321,7 @@ def install_gate(downloader: Downloader, gate: Gate) -> None:
     if not isinstance(downloader.slots, _Slots):
         downloader.slots = _Slots(gate, downloader.slots)
         downloader.active = _Active(downloader.active, gate)
+        downloader.handlers._handlers = _Handlers(downloader.handlers._handlers)
 
 
 def slot_key(downloader: Downloader, request: Request) -> str:

@@ -315,7 +315,12 @@ class Job:
         if clock is None:
             return None
         downloader = self.crawler.engine.downloader
-        wait = compat.slot_turn(downloader, compat.slot_key(downloader, request), clock, self.now())
+        key = compat.slot_key(downloader, request)
+        slot = downloader.slots.get(key)
+        if isinstance(slot, compat.PoliteSlot):
+            wait = slot.turn(clock)
+        else:
+            wait = clock.wait_s(self.now(), compat.slot_delay(downloader, key))
         if wait > 0.0 or clock.busy():
             return self.back_to_scheduler(request)
         return None
