@@ -1,0 +1,333 @@
+"""The gaps that a server sees: what its robots.txt asked for, counted from the end of its last answer, whatever else
+goes on in the crawl. The server's log is the witness; robots.txt counts as a request, and so does the first page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.utils.reactor import is_asyncio_reactor_installed
+
+from tests.support.crawl import ROOT, Result, clean_environment, crawl
+from tests.support.site import Answer, Seen, Site, Sites, closed, gaps, hang, max_in_flight, starts
+
+SLACK = 0.02
+"""Seconds by which a gap may look shorter than it was: the client and the witness read their clocks apart."""
+
+STOCK_QUEUE = "scrapy.pqueues.ScrapyPriorityQueue"
+QUEUES = pytest.mark.parametrize("queue", ["ours", "stock"])
+
+
+def queue_settings(queue: str) -> dict[str, Any]:
+    return {} if queue == "ours" else {"SCHEDULER_PRIORITY_QUEUE": STOCK_QUEUE}
+
+
+def asking(site: Site, delay: float | str, page: Answer | None = None) -> Site:
+    site.robots(f"User-agent: *\nCrawl-delay: {delay}\n")
+    site.default = page or Answer("page")
+    return site
+
+
+def assert_gaps(seen: Iterable[Seen], delay: float, at_least: int) -> None:
+    """At least so many requests, no two of them closer than ``delay`` from the end of the earlier."""
+    seen = list(seen)
+    assert len(seen) >= at_least
+    short = [gap for gap in gaps(seen) if gap < delay - SLACK]
+    assert not short, f"{len(short)} gaps below {delay} s: {[round(gap, 3) for gap in short]}"
+
+
+def assert_clean(result: Result) -> None:
+    assert result.package_tracebacks == []
+    assert result.finish_reason == "finished"
+
+
+class Mixed(Spider):
+    """Everything that can come to one host: pages, retries, slow and failing ones, hops from elsewhere, media."""
+
+    name = "mixed"
+    here = ""
+    there = ""
+    pages = 0
+    fetched: list[str]
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.fetched = []
+        for number in range(self.pages):
+            yield Request(f"{self.here}/{number}", self.parse)
+        for path in ("/slow1", "/slow2", "/broken", "/hangs", "/busy"):
+            yield Request(self.here + path, self.parse, meta={"download_timeout": 0.6}, errback=self.failed)
+        yield Request(self.there + "/go", self.parse)
+
+    async def parse(self, response: Any) -> Any:
+        self.fetched.append(response.url)
+        if response.url.endswith(("/1", "/2")):
+            media = Request(response.url.replace("/1", "/m1").replace("/2", "/m2"))
+            self.fetched.append((await self.crawler.engine.download_async(media)).url)
+
+    def failed(self, failure: Any) -> None:
+        self.fetched.append(failure.request.url)
+
+
+async def mixed(sites: Sites, queue: str, pages: int, stock: bool) -> tuple[Site, Result]:
+    here, there = sites.named("a.test", "b.test")
+    asking(here, 0.2)
+    here.page("/slow1", "slow", delay=0.3)
+    here.page("/slow2", "slow", body_delay=0.25)
+    here.answer("/broken", closed())
+    here.answer("/hangs", hang())
+    here.sequence("/busy", [Answer("broken", 500), Answer("fine")])
+    there.robots("")
+    there.redirect("/go", here.url("/landed"))
+    settings = {**queue_settings(queue), "AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.05}
+    return here, await crawl(
+        Mixed, settings, stock=stock, spider_args={"here": here.url(""), "there": there.url(""), "pages": pages}
+    )
+
+
+@pytest.mark.deadline(40)
+@pytest.mark.parametrize(("queue", "pages"), [("ours", 19), ("stock", 4)])
+async def test_over_thirty_requests_of_every_kind_no_gap_is_below_the_asked_delay(
+    sites: Sites, queue: str, pages: int
+) -> None:
+    here, result = await mixed(sites, queue, pages, stock=False)
+    assert_clean(result)
+    # robots.txt, 2 slow ones, two that fail twice, one that is retried, a hop, 2 media
+    assert_gaps(here.log, 0.2, at_least=pages + 12)
+    assert max_in_flight(here.log) == 1
+    assert sorted(result.spider.fetched) == sorted(  # type: ignore[union-attr]
+        here.url(f"/{name}")
+        for name in [*range(pages), "slow1", "slow2", "broken", "hangs", "busy", "landed", "m1", "m2"]
+    )
+
+
+async def test_stock_keeps_none_of_these_gaps(sites: Sites) -> None:
+    here, _ = await mixed(sites, "ours", 10, stock=True)
+    assert len(here.log) >= 20
+    assert min(gaps(here.log)) < 0.1
+    assert max_in_flight(here.log) > 1
+
+
+class Collecting(Spider):
+    """Throws every idle slot away after each page, as Scrapy does with slots that were idle for a minute."""
+
+    name = "collecting"
+    urls: list[str]
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.urls[0], self.parse)
+
+    def parse(self, response: Any) -> Any:
+        downloader = self.crawler.engine.downloader
+        downloader._slot_gc(age=-60)  # as if a minute had passed
+        assert not downloader.slots
+        following = self.urls.index(response.url) + 1
+        if following < len(self.urls):
+            return Request(self.urls[following], self.parse)
+        return None
+
+
+async def test_an_idle_slot_that_was_collected_keeps_the_delay(sites: Sites) -> None:
+    (site,) = sites.named("a.test")
+    asking(site, 0.3)
+    result = await crawl(Collecting, spider_args={"urls": [site.url(f"/{n}") for n in range(3)]})
+    assert_clean(result)
+    assert "spider_exceptions/AssertionError" not in result.stats
+    assert_gaps(site.log, 0.3, at_least=4)
+
+
+class First(Spider):
+    """One request first, the others when it is answered, so that its robots.txt is known."""
+
+    name = "first"
+    requests: list[Request]
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield self.requests[0].replace(callback=self.parse)
+
+    def parse(self, response: Any) -> Any:
+        for request in self.requests[1:]:
+            yield request.replace(callback=self.nothing)
+
+    def nothing(self, response: Any) -> None:
+        pass
+
+
+@QUEUES
+async def test_http_and_https_of_one_host_share_its_clock(sites: Sites, queue: str) -> None:
+    plain, secure = sites(name="a.test"), sites(tls=True, name="a.test")
+    asking(plain, 0.25)
+    secure.robots("")
+    secure.default = Answer("page")
+    urls = [plain.url("/0"), secure.url("/1"), plain.url("/2"), secure.url("/3"), plain.url("/4")]
+    result = await crawl(First, queue_settings(queue), spider_args={"requests": [Request(url) for url in urls]})
+    assert_clean(result)
+    assert_gaps([*plain.log, *secure.log], 0.25, at_least=7)
+
+
+async def test_every_spelling_of_a_host_shares_its_clock(sites: Sites) -> None:
+    (site,) = sites.named("a.test")
+    asking(site, 0.2)
+    names = ["a.test", "A.TEST", "a.test.", "A.Test.", "a.test"]
+    urls = [f"http://{name}:{site.port}/{number}" for number, name in enumerate(names)]
+    result = await crawl(urls)
+    assert_clean(result)
+    assert len(result.responses) == 5
+    assert len(site.requests("/robots.txt")) == 1
+    assert_gaps(site.log, 0.2, at_least=6)
+
+
+@QUEUES
+async def test_two_hosts_in_one_slot_of_the_user_keep_each_its_own_gap(sites: Sites, queue: str) -> None:
+    a, b = sites.named("a.test", "b.test")
+    asking(a, 0.25)
+    asking(b, 0.2)
+    requests = [
+        Request(site.url(f"/{number}"), meta={"download_slot": "both"}) for number in range(4) for site in (a, b)
+    ]
+    result = await crawl(requests, queue_settings(queue))
+    assert_clean(result)
+    assert len(result.responses) == 8
+    assert_gaps(a.log, 0.25, at_least=5)
+    assert_gaps(b.log, 0.2, at_least=5)
+
+
+@QUEUES
+async def test_one_host_in_two_slots_of_the_user_keeps_one_gap(sites: Sites, queue: str) -> None:
+    (site,) = sites.named("a.test")
+    asking(site, 0.2, Answer("page", delay=0.1))
+    requests = [Request(site.url(f"/{number}"), meta={"download_slot": f"slot{number % 2}"}) for number in range(8)]
+    result = await crawl(requests, queue_settings(queue))
+    assert_clean(result)
+    assert len(result.responses) == 8
+    assert_gaps(site.log, 0.2, at_least=9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "gap"),
+    [
+        ({"DOWNLOAD_DELAY": 0.05}, 0.2),
+        ({"DOWNLOAD_DELAY": 0.35}, 0.35),
+        ({"DOWNLOAD_SLOTS": {"a.test": {"concurrency": 4, "delay": 0.0}}}, 0.2),
+        ({"DOWNLOAD_SLOTS": {"a.test": {"concurrency": 4, "delay": 0.35}}}, 0.35),
+        ({"DOWNLOAD_DELAY": 0.35, "SCHEDULER_PRIORITY_QUEUE": STOCK_QUEUE}, 0.35),
+    ],
+)
+async def test_the_larger_of_the_asked_and_the_users_delay_counts_and_jitter_never_shortens_it(
+    sites: Sites, settings: dict[str, Any], gap: float
+) -> None:
+    (site,) = sites.named("a.test")
+    asking(site, 0.2)
+    result = await crawl([site.url(f"/{number}") for number in range(4)], settings)
+    assert_clean(result)
+    # Before robots.txt was read there was only the user's delay, which counts from dispatch with its jitter.
+    assert_gaps(site.requests()[1:], gap, at_least=4)
+    assert site.gaps()[0] >= 0.2 - SLACK
+
+
+async def test_a_delay_that_only_the_user_set_runs_from_dispatch_with_its_jitter(sites: Sites) -> None:
+    (site,) = sites.named("a.test")
+    site.robots("")
+    site.default = Answer("page", delay=0.5)
+    result = await crawl([site.url(f"/{number}") for number in range(4)], {"DOWNLOAD_DELAY": 0.2})
+    assert_clean(result)
+    pages = [seen for seen in site.requests() if seen.path != "/robots.txt"]
+    assert min(starts(pages)) >= 0.1 - SLACK
+    assert max_in_flight(pages) > 1
+
+
+async def test_a_request_rate_is_kept_as_a_delay(sites: Sites) -> None:
+    (site,) = sites.named("a.test")
+    site.robots("User-agent: *\nRequest-rate: 4/1\nDisallow: /x\n")
+    site.default = Answer("page")
+    result = await crawl([site.url(f"/{number}") for number in range(4)])
+    assert_clean(result)
+    assert_gaps(site.log, 0.25, at_least=5)
+
+
+async def test_a_host_over_the_maximum_is_skipped_or_asked_at_the_maximum_and_the_run_ends(sites: Sites) -> None:
+    a, b = sites.named("a.test", "b.test")
+    asking(a, 99_999_999_999)
+    b.robots("")
+    b.default = Answer("page")
+    urls = [*(a.url(f"/{number}") for number in range(3)), b.url("/")]
+    skipped = await crawl(urls, {"SCOUR_CRAWL_DELAY_MAX": 0.2})
+    assert_clean(skipped)
+    assert a.paths() == ["/robots.txt"]
+    assert skipped.urls() == [b.url("/")]
+    assert skipped.stats["scour/outcome/crawl_delay_too_long"] == 3
+    assert {failed.error.category.value for failed in skipped.errors} == {"crawl_delay_too_long"}  # type: ignore[attr-defined]
+    assert len([text for text in skipped.messages() if "a.test is skipped" in text]) == 1
+
+    a.log.clear()
+    clamped = await crawl(urls, {"SCOUR_CRAWL_DELAY_MAX": 0.2, "SCOUR_CRAWL_DELAY_OVER_MAX": "clamp"})
+    assert_clean(clamped)
+    assert len(clamped.responses) == 4
+    assert_gaps(a.log, 0.2, at_least=4)
+    assert clamped.stats["scour/delay/clamped"] == 1
+    assert len([text for text in clamped.messages() if "is asked every 0.2 s instead" in text]) == 1
+
+
+async def test_a_delay_over_a_minute_is_said_once_and_waits_even_for_the_first_page(sites: Sites) -> None:
+    (site,) = sites.named("a.test")
+    asking(site, 61)
+    result = await crawl([site.url(f"/{number}") for number in range(3)], {"CLOSESPIDER_TIMEOUT": 1})
+    assert result.finish_reason == "closespider_timeout"
+    assert result.package_tracebacks == []
+    assert site.paths() == ["/robots.txt"]
+    assert len([text for text in result.messages() if "61 s between requests" in text]) == 1
+
+
+async def test_every_response_tells_what_each_host_of_its_chain_asked_in_plain_types(sites: Sites) -> None:
+    a, b = sites.named("a.test", "b.test")
+    asking(a, 0.2)
+    a.redirect("/go", b.url("/landed"))
+    b.robots("")
+    b.default = Answer("page")
+    result = await crawl([a.url("/go"), b.url("/plain")])
+    assert_clean(result)
+    assert result.page(b.url("/landed")).meta["scour_crawl_delays"] == {"a.test": 0.2, "b.test": 0}
+    assert result.page(b.url("/plain")).meta["scour_crawl_delays"] == {"b.test": 0}
+    told = json.loads(json.dumps(result.page(b.url("/landed")).meta["scour_crawl_delays"]))
+    assert told == {"a.test": 0.2, "b.test": 0}
+
+
+@QUEUES
+async def test_a_delay_that_another_process_reported_is_kept(sites: Sites, queue: str) -> None:
+    a, b = sites.named("a.test", "b.test")
+    for site in (a, b):
+        site.robots("")
+        site.default = Answer("page")
+    reported = {"scour_crawl_delays": {"B.test": 0.3, "a.test": 0, "": 5, "c.test": "9", "d.test": float("nan")}}
+    requests = [Request(a.url("/"), meta=reported), *(Request(b.url(f"/{number}")) for number in range(3))]
+    result = await crawl(First, queue_settings(queue), spider_args={"requests": requests})
+    assert_clean(result)
+    assert_gaps(b.log, 0.3, at_least=4)
+
+
+async def test_other_hosts_are_not_slowed_by_one_that_asks_for_a_delay(sites: Sites) -> None:
+    a, b = sites.named("a.test", "b.test")
+    asking(a, 0.3)
+    b.robots("")
+    b.default = Answer("page")
+    urls = [site.url(f"/{number}") for number in range(4) for site in (a, b, b, b, b)]
+    result = await crawl([Request(url, dont_filter=True) for url in urls], {"CONCURRENT_REQUESTS": 4})
+    assert_clean(result)
+    assert_gaps(a.log, 0.3, at_least=5)
+    assert len(b.log) == 17
+    assert b.requests()[-1].at < a.requests()[2].at
+
+
+@pytest.mark.deadline(60)
+def test_the_gaps_are_kept_without_asyncio_too() -> None:
+    if not is_asyncio_reactor_installed():
+        pytest.skip("this is that run")
+    command = [sys.executable, "-m", "pytest", "tests/test_slots.py", "-q", "-p", "no:cacheprovider"]
+    command += ["--override-ini=addopts=", "--reactor=default", "-k", "two_slots and stock or collected"]
+    run = subprocess.run(command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-3000:]
+    assert "2 passed" in run.stdout
