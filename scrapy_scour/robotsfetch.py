@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: meta key of a robots.txt request of ours; its value is the number of an exchange under way.
+#: meta key of a robots.txt request of ours; its value is the :class:`_Ticket` of an exchange under way.
 ROBOTS_REQUEST = "scour_robotstxt"
 #: meta key: a redirect has brought the request to another host; its value is that origin, as text. Only harmless
 #: headers may be added to such a request.
@@ -48,6 +48,10 @@ _UNREADABLE = "its encoding cannot be read"
 
 class RobotsFetchEnded(IgnoreRequest):
     """A robots.txt request of ours was given up: it took too long, or the crawl is ending."""
+
+
+class _Ticket(int):
+    """Marks a request as ours. A type of its own: no number that somebody writes into meta is one."""
 
 
 @dataclass(eq=False)
@@ -78,7 +82,7 @@ class RobotsFetcher:
         self._job = job
         self._parse = parse
         self._ids = count(1)
-        self._under_way: dict[Any, _Exchange] = {}
+        self._under_way: dict[_Ticket, _Exchange] = {}
 
     # What WireMiddleware and the others ask and tell
 
@@ -87,8 +91,8 @@ class RobotsFetcher:
         return self._exchange(request) is not None
 
     def _exchange(self, request: Request) -> _Exchange | None:
-        number = request.meta.get(ROBOTS_REQUEST) if self._under_way else None
-        return self._under_way.get(number) if isinstance(number, int) else None
+        ticket = request.meta.get(ROBOTS_REQUEST) if self._under_way else None
+        return self._under_way.get(ticket) if isinstance(ticket, _Ticket) else None
 
     def passed(self, request: Request) -> None:
         """The request is about to go to the network.
@@ -217,12 +221,12 @@ class RobotsFetcher:
         )
 
     async def _one(self, url: str, asker: Request, exchange: _Exchange) -> Response:
-        number = next(self._ids)
-        request, again = (self._request(url, asker, number) for _ in range(2))
+        ticket = _Ticket(next(self._ids))
+        request, again = (self._request(url, asker, ticket) for _ in range(2))
         engine = self._job.crawler.engine
         if not self._under_way:
             self._job.crawler.signals.connect(self._bytes_received, signal=signals.bytes_received)
-        self._under_way[number] = exchange
+        self._under_way[ticket] = exchange
         try:
             await self._bounded(engine.download_async(request), exchange)
             if not exchange.sent:
@@ -236,7 +240,7 @@ class RobotsFetcher:
                 past = compat.download_past_middlewares(engine.downloader, again)
                 exchange.response = await self._bounded(past, exchange)
         finally:
-            del self._under_way[number]
+            del self._under_way[ticket]
             if not self._under_way:
                 self._job.crawler.signals.disconnect(self._bytes_received, signal=signals.bytes_received)
         if exchange.response is None:
@@ -285,9 +289,9 @@ class RobotsFetcher:
             )
         return ""
 
-    def _request(self, url: str, asker: Request, number: int) -> Request:
+    def _request(self, url: str, asker: Request, ticket: _Ticket) -> Request:
         meta: dict[str, Any] = {
-            ROBOTS_REQUEST: number,
+            ROBOTS_REQUEST: ticket,
             "allow_offsite": True,
             "autothrottle_dont_adjust_delay": True,
             "dont_cache": True,
