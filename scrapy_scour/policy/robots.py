@@ -58,13 +58,18 @@ class _Group:
     __slots__ = ("label_at", "own", "pace", "rules", "spans")
 
     def __init__(self, text: bytes, agent: bytes) -> None:
-        sections = lines.Sections(text)
-        numbers = sections.named(agent)
-        self.own = bool(numbers) and agent != lines.EVERYONE
-        if not numbers:
-            numbers = sections.named(lines.EVERYONE)
-        self.label_at = sections.value_at(numbers[0]) if numbers else 0
-        self.spans = sections.below(numbers, lines.RULES)
+        self.label_at = lines.only_for_everyone(text.lower())
+        if self.label_at:
+            self.own = False
+            self.spans: tuple[tuple[int, int], ...] = ((self.label_at + 1, len(text)),)
+        else:
+            sections = lines.Sections(text)
+            numbers = sections.named(agent)
+            self.own = bool(numbers) and agent != lines.EVERYONE
+            if not numbers:
+                numbers = sections.named(lines.EVERYONE)
+            self.label_at = sections.value_at(numbers[0]) if numbers else 0
+            self.spans = sections.below(numbers, lines.RULES)
         self.rules = Rules([text[start:end] for start, end in self.spans])
         self.pace: Pace | None = None
 
@@ -133,10 +138,15 @@ class Robots:
         if token != self._ready_for and not self._made_ready(url, token):
             return None
         base = self._base
+        start = len(base)
         if "%" in url or not url.startswith(base):
             return None
-        if url.startswith(self._prefixes, len(base)):
-            return False if self._only_disallows and not url.startswith(_ROBOTS_NAME, len(base)) else None
+        if url.startswith(self._prefixes, start):
+            if url.startswith(_ROBOTS_NAME, start) or (
+                not self._only_disallows and self._group_of(token).rules.may_allow(url, start)
+            ):
+                return None
+            return False
         for trace in self._traces:
             if trace in url:
                 return None
@@ -159,7 +169,7 @@ class Robots:
         if seen is not None:
             return seen
         path = path_and_query(url)
-        return not self._group_of(token).rules.refuse(path) or path == _ROBOTS_PATH
+        return self._group_of(token).rules.deciding(path)[0] != lines.DISALLOW or path == _ROBOTS_PATH
 
     def verdict(self, url: str, token: str | None, *, ignore_wildcard: bool = False) -> Verdict:
         """Whether the URL may be fetched under that name, and which line says so.

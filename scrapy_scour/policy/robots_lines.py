@@ -60,6 +60,7 @@ _TRACES: Final = {
 
 RULES: Final = frozenset({ALLOW, DISALLOW})
 EVERYONE: Final = b"*"
+_LEAD_IN: Final = b"\nuser-agent:"
 _PRODUCT = re.compile(rb"[A-Za-z0-9_\-\x80-\xff]*")
 _UTF8_MARK: Final = b"\xef\xbb\xbf"
 # A cut line may end within an escape, or at a "$" that was not the last octet: without them it says more, not
@@ -266,14 +267,23 @@ def _parts(lower: bytes) -> tuple[list[bytes], list[int]]:
     return [lower[: ends[0]], *map(lower.__getitem__, map(slice, values, ends[1:]))], [0, *values]
 
 
-_LEAD_IN: Final = b"\nuser-agent:"
-
-
 def _value(part: bytes) -> bytes:
     return without_comment(part.partition(b"\n")[0])
 
 
 _WIDE: Final = (b"  ", b" \t", b"\t", b" \v", b"\v", b" \f", b"\f")
+
+
+def only_for_everyone(lower: bytes) -> int:
+    """Where the value of the only user-agent line stands, if it is ``User-agent: *`` written the usual way, else 0.
+
+    So it is in about half of all files, and everything below that line belongs to it.
+    """
+    at = lower.find(_USUAL_EVERYONE)
+    return at + len(_LEAD_IN) + 1 if at >= 0 and lower.count(b"agent") == 1 else 0
+
+
+_USUAL_EVERYONE: Final = _LEAD_IN + b" *\n"
 
 
 @lru_cache(maxsize=64)

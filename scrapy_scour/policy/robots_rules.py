@@ -20,6 +20,7 @@ from scrapy_scour.policy.urls import PLAIN, is_plain, normal_length, normal_path
 _PREFIX: Final = PLAIN.translate(None, b"*$#")
 _PREFIX_OR_LEAD_IN: Final = _PREFIX + b"\n "
 _USUAL_LEAD_IN: Final = b"\nDisallow: /"
+_LITERAL = re.compile(rb"[" + re.escape(_PREFIX) + rb"]*")
 _NOT_LITERAL = re.compile(rb"(?:%[0-9A-Fa-f]{2}|[^" + re.escape(_PREFIX) + rb"])+")
 # From here on a search in sorted prefixes is cheaper than a comparison with each.
 _MANY: Final = 64
@@ -95,8 +96,8 @@ class Patterns:
     """The patterns of one kind in a group, kept by what it takes to match them; most are the beginning of a path.
 
     ``prefixes`` are without their leading slash; those from ``_starred`` on had a star at the end.  ``_many`` holds
-    both instead where there are many.  ``_special`` are all others, taken apart only when a path holds their trace:
-    ``traces`` has for each a literal that a path must hold for it to match.
+    both instead where there are many.  ``_special`` are all others; ``traces`` has for each a literal that a path must
+    hold for it to match, and only then is one without escapes taken apart.
     """
 
     __slots__ = ("_either_spelling", "_many", "_special", "_starred", "prefixes", "traces")
@@ -104,14 +105,14 @@ class Patterns:
     def __init__(self, tails: list[bytes], values: list[bytes], *, either_spelling: bool) -> None:
         """``tails`` are plain patterns without their slash, ``values`` any others as written."""
         starred: list[bytes] = []
-        special: list[bytes] = []
+        special: list[bytes | Pattern] = []
         traces: list[bytes] = []
         for value in values:
             head = value[:-1] if value[-1:] == b"*" else value
             if head[:1] == b"/" and not head.translate(None, _PREFIX):
                 (tails if head is value else starred).append(head[1:])
             elif value[:1] in _BEGINNINGS:  # any other matches no path (RFC 9309 2.2.2)
-                special.append(value)
+                special.append(value if is_plain(value) else Pattern(value, either_spelling=either_spelling))
                 traces.append(_trace(value))
         self._either_spelling = either_spelling
         self._special = tuple(special)
@@ -125,46 +126,50 @@ class Patterns:
             self.prefixes = (*b"\n".join(tails + starred).decode("ascii").split("\n"),)
         self.traces: tuple[str, ...] = (*b"\n".join(traces).decode("ascii").split("\n"),) if traces else ()
 
-    def match(self, path: bytes) -> bool:
-        """Whether any pattern matches a path as written."""
-        path = normal_path(path, either_spelling=self._either_spelling)
-        text = path.decode("latin-1")
-        if text.startswith(self.prefixes, 1):
-            return True
-        for number in range(len(self._special)):
-            if self.traces[number] in text and self._pattern(number).matches(path):
-                return True
-        return bool(self._many) and any(many.longest(path[1:]) is not None for many in self._many)
+    def normal(self, path: bytes) -> bytes:
+        """The form of a path that these patterns are compared with."""
+        return normal_path(path, either_spelling=self._either_spelling)
 
     def longest(self, path: bytes) -> tuple[int, bytes] | None:
-        """Length and text of the most specific pattern that matches a path as written, None if none does."""
-        path = normal_path(path, either_spelling=self._either_spelling)
+        """Length and text of the most specific pattern that matches a path in normal form, None if none does."""
         text = path.decode("latin-1")
         best = None
         if text.startswith(self.prefixes, 1):
-            for number, prefix in enumerate(self.prefixes):
-                if text.startswith(prefix, 1):
-                    best = _longer(best, f"/{prefix}{'*' * (number >= self._starred)}".encode())
-        for number in range(len(self._special)):
-            if self.traces[number] in text and self._pattern(number).matches(path):
-                best = _longer(best, self._special[number])
+            plain = [prefix for prefix in self.prefixes[: self._starred] if text.startswith(prefix, 1)]
+            starred = [prefix for prefix in self.prefixes[self._starred :] if text.startswith(prefix, 1)]
+            if plain:
+                best = _longer(best, b"/" + max(plain, key=len).encode())
+            if starred:
+                best = _longer(best, b"/%s*" % max(starred, key=len).encode())
+        for special, trace in zip(self._special, self.traces, strict=False):
+            if trace in text and (isinstance(special, Pattern) or _may_begin(special, path)):
+                pattern = special if isinstance(special, Pattern) else Pattern(special, either_spelling=False)
+                if pattern.matches(path):
+                    best = _longer(best, pattern.value)
         for many in self._many:
             found = many.longest(path[1:])
             if found is not None:
                 best = _longer(best, found)
         return best
 
-    def _pattern(self, number: int) -> Pattern:
-        return Pattern(self._special[number], either_spelling=self._either_spelling)
-
 
 _BEGINNINGS: Final = (b"/", b"*")
 
 
 def _trace(value: bytes) -> bytes:
-    """The longest literal of a pattern that no normalisation changes, ``b""`` if there is none."""
-    middle = value.strip(b"/*$") if value[:1] == b"*" else value[1:].strip(b"*$")
-    return max(_NOT_LITERAL.split(value), key=len) if middle.translate(None, _PREFIX) else middle
+    """A literal of a pattern that no normalisation changes, ``b""`` if there is none.
+
+    The longest behind the first star, if any: patterns with stars often share what stands before it.
+    """
+    behind = value.partition(b"*")[2].strip(b"*$")
+    if behind and not behind.translate(None, _PREFIX):
+        return behind
+    return max(_NOT_LITERAL.split(behind), key=len) or max(_NOT_LITERAL.split(value), key=len)
+
+
+def _may_begin(value: bytes, path: bytes) -> bool:
+    """Whether a path begins like the literal that a pattern begins with, as far as no normalisation changes that."""
+    return path.startswith(_LITERAL.match(value)[0])  # type: ignore[index]  # it matches the empty text too
 
 
 class _Many:
@@ -221,19 +226,18 @@ class Rules:
         self._disallow = Patterns(tails, refused, either_spelling=True)
         self._allow: Patterns | tuple[bytes, ...] | None = tuple(allowed) or None
 
-    def refuse(self, path: bytes) -> bool:
-        """Whether a path as written is refused: `deciding` without saying by what."""
-        if not self._disallow.match(path):
-            return False
-        allow = self._allowing()
-        return allow is None or not allow.match(path) or self._decided(path)[0] == DISALLOW
-
     def deciding(self, path: bytes) -> tuple[int, bytes]:
         """Kind and text of the rule that decides about a path as written, ``(0, b"")`` if no Disallow matches.
 
         The longest pattern decides, Allow if both are as long (RFC 9309 2.2.2).
         """
-        return self._decided(path) if self._disallow.match(path) else _NOTHING
+        plain = is_plain(path)
+        refused = self._disallow.longest(path if plain else self._disallow.normal(path))
+        if refused is None:
+            return 0, b""
+        allow = self._allowing()
+        allowed = allow.longest(path if plain else allow.normal(path)) if allow else None
+        return (DISALLOW, refused[1]) if allowed is None or allowed[0] < refused[0] else (ALLOW, allowed[1])
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -253,21 +257,17 @@ class Rules:
         """Whether no Allow could overrule a Disallow."""
         return not self._allow
 
+    def may_allow(self, url: str, start: int) -> bool:
+        """Whether an Allow may match a URL without escapes whose path, but for its slash, begins at ``start``."""
+        allow = self._allowing()
+        return allow is not None and (
+            url.startswith(allow.prefixes, start) or any(trace in url for trace in allow.traces)
+        )
+
     def _allowing(self) -> Patterns | None:
         if isinstance(self._allow, tuple):
             self._allow = Patterns([], list(self._allow), either_spelling=False)
         return self._allow
-
-    def _decided(self, path: bytes) -> tuple[int, bytes]:
-        refused = self._disallow.longest(path)
-        if refused is None:
-            return _NOTHING
-        allow = self._allowing()
-        allowed = allow.longest(path) if allow else None
-        return (DISALLOW, refused[1]) if allowed is None or allowed[0] < refused[0] else (ALLOW, allowed[1])
-
-
-_NOTHING: Final = (0, b"")
 
 
 def _collect(chunk: bytes, tails: list[bytes], refused: list[bytes], allowed: list[bytes]) -> None:
