@@ -15,7 +15,7 @@ from scrapy_scour import stats
 from scrapy_scour.exceptions import OutOfScope, PolicyCheckFailed
 from scrapy_scour.job import REAL_URL, job_of
 from scrapy_scour.permission import CHECKED_AGENT
-from scrapy_scour.policy.scope import normalised
+from scrapy_scour.policy.spelling import normalised
 from scrapy_scour.policy.urls import origin_of, without_userinfo
 
 if TYPE_CHECKING:

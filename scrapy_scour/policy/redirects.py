@@ -21,6 +21,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from w3lib.url import safe_url_string
 
 from scrapy_scour.policy.addresses import address_of
+from scrapy_scour.policy.spelling import escaped, with_slashes, without_dot_segments
 from scrapy_scour.policy.urls import canonical_host, origin_of, without_userinfo
 
 #: Statuses whose Location is followed (RFC 9110 15.4.2 to 15.4.9, without 300, 304 and 305).
@@ -30,9 +31,7 @@ REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 DEFAULT_SAFE_HEADERS: tuple[str, ...] = ("Accept", "Accept-Encoding", "Accept-Language", "User-Agent")
 
 # RFC 9110 15.4: content-specific fields go when the content goes; and those of its framing.
-_CONTENT_FIELDS = frozenset(
-    {"digest", "repr-digest", "last-modified", "transfer-encoding", "trailer", "expect"}
-)
+_CONTENT_FIELDS = frozenset({"digest", "repr-digest", "last-modified", "transfer-encoding", "trailer", "expect"})
 # Without these a body that travels to another host would mean something else there.
 _BODY_MEANING = frozenset({"content-type", "content-encoding"})
 
@@ -115,9 +114,7 @@ def next_method(status: int, method: str) -> tuple[str, bool]:
     return "GET", False
 
 
-def headers_to_keep(
-    names: Iterable[str], *, same_host: bool, body_kept: bool, safe: Collection[str]
-) -> list[str]:
+def headers_to_keep(names: Iterable[str], *, same_host: bool, body_kept: bool, safe: Collection[str]) -> list[str]:
     """Return those of *names* that the next request may carry, in their order and spelling.
 
     ``same_host`` is whether source and target are one host in the sense of ``urls.same_host``;
@@ -186,29 +183,6 @@ def shorten_trail(urls: Sequence[str], most: int = 10) -> list[str]:
     return [*map(_shown, urls[:first]), f"... {left_out} more ...", *map(_shown, tail)]
 
 
-def without_dot_segments(path: str) -> str:
-    """Return *path*, which begins with "/", without ``.`` and ``..``, escaped ones too (RFC 3986 5.2.4)."""
-    kept: list[str] = []
-    segments = path.split("/")[1:]
-    for position, segment in enumerate(segments, 1):
-        dots = segment.lower().replace("%2e", ".")
-        if dots not in {".", ".."}:
-            kept.append(segment)
-            continue
-        if dots == ".." and kept:
-            kept.pop()
-        if position == len(segments):
-            kept.append("")
-    return "/" + "/".join(kept)
-
-
-def with_slashes(text: str) -> str:
-    """Return *text* with backslashes before the query and fragment turned, as browsers read them."""
-    end = re.search(r"[?#]|\Z", text)
-    assert end is not None
-    return text[: end.start()].replace("\\", "/") + text[end.start() :]
-
-
 def _shown(url: str) -> str:
     bare = without_userinfo(url)
     return bare if len(bare) <= _MOST_CHARACTERS else f"{bare[: _MOST_CHARACTERS - 3]}..."
@@ -217,7 +191,7 @@ def _shown(url: str) -> str:
 def _other_scheme(text: str, scheme: str) -> Target:
     problem = f"scheme {scheme[:20]!r} is neither http nor https"
     try:
-        url = safe_url_string(_escaped(text))
+        url = safe_url_string(escaped(text))
         bare = without_userinfo(url)
         if safe_url_string(bare) == bare:
             return Target(bare, problem, bare != url)
@@ -298,16 +272,10 @@ def _host(name: str) -> str:
     return f"{host}." if plain.endswith(".") else host
 
 
-def _escaped(text: str) -> str:
-    """Return *text* with everything but visible ASCII as percent-escapes of its bytes."""
-    octets = text.encode("utf-8", "surrogateescape")
-    return "".join(chr(octet) if 0x20 < octet < 0x7F else f"%{octet:02X}" for octet in octets)
-
-
 def _written(found: _Reference) -> str:
-    query = "" if found.query is None else f"?{_escaped(found.query)}"
-    fragment = f"#{_escaped(found.fragment)}" if found.fragment else ""
-    url = safe_url_string(f"{found.scheme}://{found.authority}{_escaped(found.path)}{query}{fragment}")
+    query = "" if found.query is None else f"?{escaped(found.query)}"
+    fragment = f"#{escaped(found.fragment)}" if found.fragment else ""
+    url = safe_url_string(f"{found.scheme}://{found.authority}{escaped(found.path)}{query}{fragment}")
     if origin_of(url) is None or safe_url_string(url) != url:
         raise _Unusable("the Location has no stable form")
     return url

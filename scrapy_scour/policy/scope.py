@@ -12,24 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes, urlsplit
-
-from w3lib.url import safe_url_string
 
 from scrapy_scour.policy.addresses import address_of, is_private
-from scrapy_scour.policy.redirects import with_slashes, without_dot_segments
-from scrapy_scour.policy.urls import canonical_host, host_of, origin_of, without_userinfo
+from scrapy_scour.policy.spelling import canonical_name, lenient_readings, normalised, readable
+from scrapy_scour.policy.urls import host_of, origin_of
 from scrapy_scour.policy.verdict import Verdict
 
 _ALLOWED = Verdict(True)
-_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
-_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_ESCAPES = re.compile(r"(?:%[0-9A-F]{2})+")
-_SLASHES = re.compile(r"/{2,}")
-# RFC 3986 2.3; all other escapes are kept, since their characters could separate something.
-_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-# Escapes that a reader of the URL does not take for the character itself.
-_NEVER_READ = frozenset("/?#%")
 _DOMAIN = re.compile(r"(?!.{254})[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\Z")
 
 
@@ -48,7 +37,7 @@ class Scope:
     ``domains``
         Canonical names and addresses that are inside; empty: every host is.
     ``include``, ``exclude``
-        Patterns that are searched in the :func:`normalised` URL: at least one of the first (if
+        Patterns that are searched in the :func:`spelling.normalised` URL: at least one of the first (if
         there are any) and none of the second must match. A pattern with characters beyond ASCII is
         searched in the readable spelling.
     """
@@ -90,7 +79,7 @@ class Scope:
         """Return whether the list of domains covers *host*; False if there is no list."""
         if not self.domains or not host:
             return False
-        name = _canonical(host)
+        name = canonical_name(host)
         if name in self.domains:
             return True
         if address_of(host) is not None:
@@ -131,7 +120,7 @@ class Scope:
         if origin_of(target_url) is None:
             return Verdict(False, "the target is no usable http or https URL", "scope: target")
         source, target = host_of(source_url), host_of(target_url)
-        exempt = exempt_host is not None and {*map(_canonical, (source, target))} == {_canonical(exempt_host)}
+        exempt = exempt_host is not None and {*map(canonical_name, (source, target))} == {canonical_name(exempt_host)}
         private = is_private(target) and not self.names_host(target)
         if private and not private_addresses and not is_private(source):
             return Verdict(
@@ -149,97 +138,22 @@ class Scope:
         if not self.include and not self.exclude:
             return _ALLOWED
         plain = normalised(url)
-        readable = _readable(plain)
-        readings = {plain, readable, *_lenient_readings(url)} if self.exclude else set()
+        as_read = readable(plain)
+        readings = {plain, as_read, *lenient_readings(url)} if self.exclude else set()
         for pattern in self.exclude:
             if any(pattern.search(reading) for reading in readings):
-                return Verdict(
-                    False, f"matches {pattern.pattern!r}", f"scope: excluded pattern {pattern.pattern!r}"
-                )
+                return Verdict(False, f"matches {pattern.pattern!r}", f"scope: excluded pattern {pattern.pattern!r}")
         for pattern in self.include:
-            if pattern.search(plain if pattern.pattern.isascii() else readable):
+            if pattern.search(plain if pattern.pattern.isascii() else as_read):
                 return _ALLOWED
         if self.include:
             return Verdict(False, "matches none of the included patterns", "scope: included patterns")
         return _ALLOWED
 
 
-def normalised(url: str) -> str:
-    """Return *url* as patterns see it, so that one resource has one spelling (RFC 3986 6.2.2, 6.2.3).
-
-    Scheme, host and port are canonical, the default port, userinfo and fragment are gone, escapes
-    of unreserved characters are decoded and the rest upper-case, everything beyond visible ASCII is
-    escaped, dot segments are resolved, an empty path is ``/``. ``%2F`` stays different from ``/``.
-    A URL of another scheme only loses userinfo and fragment.
-    """
-    return _respelled(url, resolve_dots=True)
-
-
-def _respelled(url: str, *, resolve_dots: bool) -> str:
-    try:
-        safe = safe_url_string(with_slashes(url) if _is_web(url) else url)
-        origin = origin_of(safe)
-        parts = urlsplit(safe)
-    except ValueError:
-        return without_userinfo(url).partition("#")[0]
-    if origin is None or parts.scheme not in {"http", "https"}:
-        return without_userinfo(safe).partition("#")[0]
-    path = _normal_escapes(parts.path) or "/"
-    if resolve_dots:
-        path = without_dot_segments(path)
-    query = f"?{_normal_escapes(parts.query)}" if parts.query else ""
-    return f"{origin._replace(host=_canonical(origin.host))}{path}{query}"
-
-
-def _normal_escapes(text: str) -> str:
-    """Return *text* with one spelling for every octet; a ``%`` that begins no escape is an octet."""
-
-    def spell(escape: re.Match[str]) -> str:
-        character = chr(int(escape[1], 16))
-        return character if character in _UNRESERVED else escape[0].upper()
-
-    return _ESCAPE.sub(spell, _LONE_PERCENT.sub("%25", text))
-
-
-def _readable(url: str) -> str:
-    """Return a normalised *url* as people read it: escapes decoded unless they would separate."""
-
-    def read(escapes: re.Match[str]) -> str:
-        try:
-            text = unquote_to_bytes(escapes[0]).decode("utf-8")
-        except UnicodeDecodeError:
-            return escapes[0]
-        return "".join(c if c.isprintable() and c not in _NEVER_READ else _escaped(c) for c in text)
-
-    return _ESCAPES.sub(read, url)
-
-
-def _escaped(character: str) -> str:
-    return "".join(f"%{octet:02X}" for octet in character.encode("utf-8"))
-
-
-def _lenient_readings(url: str) -> Iterator[str]:
-    """Yield how a server reads *url* that leaves dot segments alone, or that joins slashes."""
-    as_sent = _respelled(url, resolve_dots=False)
-    yield as_sent
-    scheme, separator, rest = normalised(url).partition("://")
-    yield f"{scheme}{separator}{_SLASHES.sub('/', rest)}"
-
-
-def _is_web(url: str) -> bool:
-    return url.lstrip().lower().startswith(("http:", "https:"))
-
-
-def _canonical(host: str) -> str:
-    address = address_of(host)
-    return canonical_host(host) if address is None else str(address)
-
-
 def _off_domain(url: str) -> Verdict:
     host = host_of(url)
-    reason = (
-        f"{host!r} is not in allowed_domains" if host else "a URL without a host is not in allowed_domains"
-    )
+    reason = f"{host!r} is not in allowed_domains" if host else "a URL without a host is not in allowed_domains"
     return Verdict(False, reason, "scope: allowed_domains")
 
 
@@ -256,9 +170,7 @@ def _domains(values: Iterable[object] | None, warnings: list[str], problems: lis
             problems.append(f"allowed_domains: {_printable(value)} {rule}")
             continue
         if domain != value:
-            warnings.append(
-                f"allowed_domains: {_printable(value)} was read as {domain!r}: {_why(str(value))}"
-            )
+            warnings.append(f"allowed_domains: {_printable(value)} was read as {domain!r}: {_why(str(value))}")
         yield domain
 
 
@@ -275,7 +187,7 @@ def _domain(value: object) -> str | None:
         text = text.rpartition("@")[2]
     if address_of(text) is None:  # "::1" ends like a port but has none
         text = re.sub(r":[0-9]*\Z", "", text)
-    name = _canonical(text.removeprefix("*.").removeprefix("."))
+    name = canonical_name(text.removeprefix("*.").removeprefix("."))
     return name if ":" in name or _DOMAIN.match(name) else None
 
 

@@ -20,9 +20,8 @@ from scrapy_scour.policy.redirects import (
     resolve_location,
     shorten_trail,
     trail_key,
-    with_slashes,
-    without_dot_segments,
 )
+from scrapy_scour.policy.spelling import with_slashes, without_dot_segments
 from scrapy_scour.policy.urls import origin_of
 
 BASE: Final = "https://a.example/n/m?k=1"
@@ -202,18 +201,14 @@ def test_a_target_without_fragment_inherits_it(location: bytes, base_fragment: s
     assert resolve_location(f"{BASE}#top", location, base_fragment=base_fragment).url == url
 
 
-@pytest.mark.parametrize(
-    "base", ["data:text/html,x", "file:///x", "", "a.example", "http://", "http://[::1/"]
-)
+@pytest.mark.parametrize("base", ["data:text/html,x", "file:///x", "", "a.example", "http://", "http://[::1/"])
 def test_a_page_without_a_host_redirects_nowhere(base: str) -> None:
     target = resolve_location(base, b"/x")
     assert target.url is None
     assert target.problem
 
 
-@given(
-    _LOCATION, st.sampled_from([BASE, "http://[::1]:8080/?#f", "http://u:p@a.example", "http://a.example/%"])
-)
+@given(_LOCATION, st.sampled_from([BASE, "http://[::1]:8080/?#f", "http://u:p@a.example", "http://a.example/%"]))
 @example(b"http://\xe2\x84\xa1.example/", BASE)
 @example(b"http://xn--/", BASE)
 def test_what_comes_out_is_what_will_be_requested(location: bytes, base: str) -> None:
@@ -297,9 +292,7 @@ def test_a_body_that_may_travel_keeps_its_meaning_but_not_its_length() -> None:
 
 
 def test_the_project_may_name_further_headers_but_never_host() -> None:
-    kept = headers_to_keep(
-        ["X-Trace", "Host", "Cookie"], same_host=False, body_kept=True, safe=["x-trace", "host"]
-    )
+    kept = headers_to_keep(["X-Trace", "Host", "Cookie"], same_host=False, body_kept=True, safe=["x-trace", "host"])
     assert kept == ["X-Trace"]
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scrapy import Request
 
 from scrapy_scour.policy.redirects import resolve_location
-from scrapy_scour.policy.scope import Scope, ScopeError, normalised
+from scrapy_scour.policy.scope import Scope, ScopeError
+from scrapy_scour.policy.spelling import normalised
 
 A: Final = "http://a.example/"
 
@@ -234,9 +235,7 @@ def test_a_hop_is_judged_by_its_target(source: str, target: str, allowed: bool) 
 
 @pytest.mark.parametrize("target", ["ftp://b.example/", "data:,x", "http://", "/x", "mailto:x@b.example"])
 def test_a_hop_needs_an_http_target_even_without_a_list(target: str) -> None:
-    verdict = scope_of().judge_hop(
-        A, target, exempt_host="a.example", allow_offsite=True, private_addresses=True
-    )
+    verdict = scope_of().judge_hop(A, target, exempt_host="a.example", allow_offsite=True, private_addresses=True)
     assert not verdict
     assert verdict.source == "scope: target"
 
@@ -269,9 +268,7 @@ def test_only_allow_offsite_exempts_hops_from_the_patterns() -> None:
     assert not scope.judge_hop(source, target, exempt_host="b.example")
     assert scope.judge_hop(source, target, exempt_host="b.example", allow_offsite=True)
     assert not scope.judge_hop(source, target, exempt_host="c.example", allow_offsite=True)
-    assert not scope.judge_hop(
-        source, "http://a.example/private", exempt_host="b.example", allow_offsite=True
-    )
+    assert not scope.judge_hop(source, "http://a.example/private", exempt_host="b.example", allow_offsite=True)
 
 
 PRIVATE_TARGETS: Final = [
@@ -480,9 +477,7 @@ def test_normalising_twice_changes_nothing(text: str) -> None:
 _LOCATION: Final = st.one_of(
     st.binary(max_size=20),
     st.lists(
-        st.sampled_from(
-            b"http: https: / // \\ @ : . ? # % a.example b.example 127.1 localhost %2e private".split()
-        ),
+        st.sampled_from(b"http: https: / // \\ @ : . ? # % a.example b.example 127.1 localhost %2e private".split()),
         max_size=8,
     ).map(b"".join),
 )
