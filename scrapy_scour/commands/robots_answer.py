@@ -152,7 +152,7 @@ def identity_of(job: Job, agent: str | None) -> Identity:
     if bot is not None and settings["USER_AGENT"] == str(bot):
         setting = "SCOUR_BOT_USER_AGENT"
     elif not settings.getpriority("USER_AGENT"):
-        setting = "USER_AGENT, Scrapy's default"
+        setting = "USER_AGENT (Scrapy's default)"
     header, source = "", "no User-Agent is set"
     for value, name in (
         (headers.get("user-agent"), "DEFAULT_REQUEST_HEADERS"),
@@ -174,25 +174,27 @@ class Explainer:
     """Answers for the URLs of one run.
 
     ``agent``: what ``--agent`` gave, None for the project's own. ``file``: the name of the file that the rules come
-    from, None when they are fetched. ``all_agents``: answer for all crawlers that a file names, too.
+    from, None when they are fetched. ``all_agents``: answer for all crawlers that a file names, too. ``job`` is the
+    crawl that is asked, ``sent`` the User-Agent that robots.txt files are fetched under, None when they are not.
     """
 
     def __init__(
         self, job: Job, *, agent: str | None = None, file: str | None = None, all_agents: bool = False
     ) -> None:
-        self._job = job
+        self.job = job
         self._file = file
         self._all_agents = all_agents
         self.identity = identity_of(job, agent)
         own = identity_of(job, None).header
         # A bare name is asked about; only who writes a whole header says what is sent.
-        self._sent = agent if agent is not None and re.search(r"[/\s(;]", agent) else own
+        sent = agent if agent is not None and re.search(r"[/\s(;]", agent) else own
+        self.sent = sent if file is None else None
         self.notes = tuple(self._notes())
         self._sites: OrderedDict[Any, tuple[Known | Failed, Site]] = OrderedDict()
 
     def _notes(self) -> list[str]:
         notes = []
-        if not self._job.permission.obeys:
+        if not self.job.permission.obeys:
             notes.append("ROBOTSTXT_OBEY = False: this project does not obey robots.txt when it crawls")
         if self.identity.token is None and self.identity.header not in ("", "*"):
             notes.append(f"no product token can be derived from {self.identity.header!r}: the rules for * apply")
@@ -212,7 +214,7 @@ class Explainer:
 
     def asker(self, request: Request) -> Request:
         """The request on whose behalf the robots.txt is fetched."""
-        return _asked_as(request.url, self._sent)
+        return _asked_as(request.url, self.sent or "")
 
     def broken(self, url: str) -> Answer:
         """The answer for what is no URL."""
@@ -222,7 +224,7 @@ class Explainer:
         """The answer for a URL outside the job, to whose host nothing is sent; None for one inside."""
         if request.url.startswith(f"{NO_SITE}/"):
             return None
-        verdict = self._job.judge_request(request)
+        verdict = self.job.judge_request(request)
         if verdict:
             return None
         source = verdict.source.removeprefix("scope: ")
@@ -241,13 +243,17 @@ class Explainer:
 
     def _judged(self, url: str, request: Request, found: Known | Failed, site: Site) -> Answer:
         url = _shown(url)
-        if self._job.permission.needs_no_rules(request):
+        if self.job.permission.needs_no_rules(request):
             return Answer(url, ALLOWED, "robots.txt itself is always allowed (RFC 9309 2.2.2)", site=site)
         if isinstance(found, Failed):
             reason = f"robots.txt could not be read: {site.file.problem}; until it can, a crawl fetches no page here"
             return Answer(url, UNKNOWN, reason, site=site)
         try:
-            verdict = self._job.permission.verdict(request, found)
+            verdict = self.job.permission.verdict(request, found)
+            robots = _engine(found)
+            if verdict and robots is not None:  # a crawl need not know which line allows it
+                ignore = self.job.settings.robotstxt_ignore_wildcard
+                verdict = robots.verdict(request.url, self.identity.token, ignore_wildcard=ignore)
         except Exception as error:  # a parser of the user's own
             return Answer(url, UNKNOWN, f"the robots.txt check failed: {type(error).__name__}: {error}", site=site)
         line, rule = _deciding(verdict, site.group)
@@ -286,7 +292,7 @@ class Explainer:
         if len(self._sites) > _MOST_SITES:
             self._sites.popitem(last=False)
         if self._file is None and isinstance(found, Known):
-            site = replace(site, file=replace(site.file, age=round(self._job.now() - found.at, 3)))
+            site = replace(site, file=replace(site.file, age=round(self.job.now() - found.at, 3)))
         return site
 
     def _read_site(self, request: Request, found: Known | Failed) -> Site:
@@ -296,8 +302,8 @@ class Explainer:
         site = Site(origin, file, delay=own_s, delay_from=own_from if own_s else None)
         if isinstance(found, Failed):
             return site
-        asked_s, source = self._job.permission.delay_s(request, found)
-        settings = self._job.settings
+        asked_s, source = self.job.permission.delay_s(request, found)
+        settings = self.job.settings
         kept = asked_delay(asked_s, settings.crawl_delay_max, settings.crawl_delay_over_max, source)
         robots, token = _engine(found), self.identity.token
         if robots is not None:
@@ -338,16 +344,16 @@ class Explainer:
             fetched.size if fetched.means is Means.RULES else None,
             fetched.truncated,
             problem=(fetched.problem.rstrip(".") or "no answer") if fetched.means is Means.NOT_OBTAINED else None,
-            fetched_as=self._sent,
+            fetched_as=self.sent,
         )
 
     def _own_delay(self, request: Request) -> tuple[float, str]:
         """The delay that the user set for the host, seconds, and where."""
-        settings = self._job.crawler.settings
-        slot = settings.getdict("DOWNLOAD_SLOTS").get(self._job.host_of(request))
+        settings = self.job.crawler.settings
+        slot = settings.getdict("DOWNLOAD_SLOTS").get(self.job.host_of(request))
         if isinstance(slot, dict) and slot.get("delay") is not None:
             return float(slot["delay"]), "DOWNLOAD_SLOTS"
-        of_spider = getattr(self._job.crawler.spider, "download_delay", None)
+        of_spider = getattr(self.job.crawler.spider, "download_delay", None)
         if isinstance(of_spider, (int, float)):
             return float(of_spider), "the spider's download_delay"
         return settings.getfloat("DOWNLOAD_DELAY"), "DOWNLOAD_DELAY"

@@ -39,6 +39,7 @@ yields no request.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections import OrderedDict
@@ -52,6 +53,7 @@ from scrapy.crawler import Crawler
 from scrapy.spiderloader import get_spider_loader
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.conf import arglist_to_dict
+from scrapy.utils.log import configure_logging
 from twisted.internet.defer import Deferred
 
 from scrapy_scour import compat
@@ -202,7 +204,8 @@ def run(asked: Plan, settings: Settings, process: CrawlerProcessBase | None) -> 
             assert process is not None
             _run_online(desk, asked, process, model)
     except SettingsError as error:
-        raise BadInput(" ".join(str(error).split())) from error
+        first, *problems = str(error).splitlines()
+        raise BadInput(f"{first} {'; '.join(problem.strip() for problem in problems)}") from error
     except _OutputGone:
         _forget_stdout()
     except KeyboardInterrupt:
@@ -234,7 +237,7 @@ class _Desk:
         """Begin to answer for a crawl."""
         asked = self._asked
         self.explainer = Explainer(job, agent=asked.agent, file=asked.file, all_agents=asked.all_agents)
-        self._text = TextReport(_write, self.explainer.identity, self.explainer.notes)
+        self._text = TextReport(_write, self.explainer.identity, self.explainer.sent, self.explainer.notes)
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -275,6 +278,8 @@ def _forget_stdout() -> None:
 
 
 def _run_offline(desk: _Desk, asked: Plan, settings: Settings, model: type[Spider] | None) -> None:
+    if not logging.root.handlers:  # else the crawler process has done it
+        configure_logging(settings)
     job = offline_job(settings, model, asked.arguments)
     known = known_from_file(job, asked.file or STDIN)
     desk.open(job)

@@ -24,9 +24,12 @@ _MOST_TOLD = 10_000
 class TextReport:
     """Writes answers as they come."""
 
-    def __init__(self, write: Callable[[str], object], identity: Identity, notes: Sequence[str]) -> None:
+    def __init__(
+        self, write: Callable[[str], object], identity: Identity, sent: str | None, notes: Sequence[str]
+    ) -> None:
         self._write = write
         self._identity = identity
+        self._sent = sent
         self._notes = notes
         self._told: OrderedDict[str, None] = OrderedDict()
         self._begun = False
@@ -59,9 +62,12 @@ class TextReport:
         header = printable(identity.header[:_MOST_HEADER])
         name = printable(identity.token) if identity.token else "* (a crawler without a name)"
         said = f"{name}, from {identity.token_from}"
-        if header and header != name and identity.token_from == identity.header_from:
-            said += f" = {header}"
+        of_header = identity.token_from == identity.header_from
+        if of_header and header not in ("", name):
+            said += f": {header}"
         out = _field("asked for", said)
+        if self._sent is not None and not (of_header and self._sent == identity.header):
+            out += _field("sent as", printable(self._sent[:_MOST_HEADER]) or "nobody, no User-Agent is set")
         for note in self._notes:
             out += _field("note", printable(note))
         return out

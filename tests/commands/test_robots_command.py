@@ -1,0 +1,660 @@
+"""``scrapy robots``: what it answers, what it sends, and how it ends."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import configparser
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
+
+from scrapy_scour.commands import robots_run
+from scrapy_scour.commands.robots import Command
+from scrapy_scour.commands.robots_answer import Explainer
+from scrapy_scour.commands.robots_input import LONGEST_LINE, Lines
+from scrapy_scour.commands.robots_text import WIDTH, printable
+from scrapy_scour.policy.agents import product_token
+from scrapy_scour.policy.robots import parse
+from tests.support.crawl import DNS_RESOLVER_SETTING, ROOT, process_environment, run_scrapy, write_project
+from tests.support.resolver import ProcessResolver
+from tests.support.site import Answer, Sites, hang, redirect, unused_port
+
+SHARED = ROOT.parent / "shared"
+VECTORS = SHARED / "vectors" / "robots.jsonl"
+CORPUS = SHARED / "corpus" / "robots"
+RULES = """\
+User-agent: *
+Disallow: /private/   # nobody
+Crawl-delay: 2
+
+User-agent: testbot
+User-agent: other
+Disallow: /bots/
+Request-rate: 1/10
+Sitemap: http://site.test/map.xml
+"""
+BOT = "testbot/1.0 (+http://testbot.test/)"
+KEYS = [
+    "url",
+    "verdict",
+    "reason",
+    "line",
+    "rule",
+    "origin",
+    "group",
+    "group_is_own",
+    "agent",
+    "agent_from",
+    "token",
+    "token_from",
+    "delay",
+    "delay_from",
+    "crawl_delay",
+    "request_rate",
+    "robots",
+    "sitemaps",
+    "warnings",
+    "agents",
+    "notes",
+]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Ask = Callable[..., "tuple[int, list[dict[str, Any]]]"]
+
+
+def entry_points() -> str:
+    """The entry points that the package is installed with."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    return "".join(f"[{group}]\n{lines.strip()}\n" for group, lines in config["options.entry_points"].items())
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Makes the command known to ``scrapy`` as an installation would, where the package is not installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    metadata = folder / "scrapy_scour-1.0.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: scrapy-scour\nVersion: 1.0.0\n")
+    (metadata / "entry_points.txt").write_text(entry_points())
+    return {"PYTHONPATH": os.pathsep.join([str(folder), process_environment()["PYTHONPATH"]])}
+
+
+@pytest.fixture
+def run(environment: dict[str, str], tmp_path: Path) -> Run:
+    """Runs ``scrapy robots`` in a process of its own, outside a project unless told where."""
+
+    def run_command(*args: str, cwd: Path = tmp_path, **options: Any) -> subprocess.CompletedProcess[str]:
+        return run_scrapy(["robots", *args], cwd, environment=environment, **options)
+
+    return run_command
+
+
+@pytest.fixture
+def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Runs the whole command in this process with ``--file``: exit status, and the objects of ``--json``."""
+
+    def run_command(
+        rules: str | bytes, *args: str, settings: dict[str, Any] | None = None
+    ) -> tuple[int, list[dict[str, Any]]]:
+        file = tmp_path / "robots.txt"
+        file.write_bytes(rules if isinstance(rules, bytes) else rules.encode())
+        status = command(["--file", str(file), "--json", *args], settings)
+        return status, objects(capsys.readouterr().out)
+
+    return run_command
+
+
+def command(args: list[str], settings: dict[str, Any] | None = None) -> int:
+    """What Scrapy's command line does with a command that needs no crawler process."""
+    asked = Command()
+    asked.settings = Settings(settings)
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
+    asked.add_options(parser)
+    opts, rest = parser.parse_known_args(args)
+    asked.process_options(rest, opts)
+    assert not asked.requires_crawler_process
+    asked.run(rest, opts)
+    return asked.exitcode
+
+
+def objects(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+# --- The rules are those of the engine ----------------------------------------------------------------------
+
+
+def vectors() -> list[dict[str, Any]]:
+    if not VECTORS.exists():
+        pytest.skip("shared/vectors/robots.jsonl is not beside the project")
+    with VECTORS.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def octets(row: dict[str, Any]) -> bytes:
+    return base64.b64decode(row["robots_b64"]) if "robots_b64" in row else str(row["robots"]).encode()
+
+
+def as_argument(url: str) -> str:
+    """A row's URL as it can be typed: some are paths without their slash."""
+    return url if url.startswith("/") or "://" in url else f"/{url}"
+
+
+def test_every_expectation_comes_out_of_the_command_as_out_of_the_engine() -> None:
+    explainers: dict[str, Explainer] = {}
+    wrong, other_token, no_web, rows = [], [], 0, 0
+    for row in vectors():
+        rows += 1
+        agent = row["agent"] or "*"
+        if agent not in explainers:
+            explainers[agent] = explainer_for(agent)
+        explainer = explainers[agent]
+        rules = octets(row)
+        known = robots_run.known_from_octets(explainer.job, rules)
+        answer = robots_run.answer_offline(explainer, as_argument(row["url"]), known)
+        said = json.loads(json.dumps(answer.as_json(explainer.identity, explainer.notes)))
+        if row["url"].startswith("ftp:"):
+            no_web += 1
+            assert said["verdict"] == "unknown"
+            continue
+        engine = parse(rules).verdict(row["url"], said["token"])
+        source = "" if said["line"] is None else f"robots.txt line {said['line']}"
+        if ({"allowed": True, "refused": False}[said["verdict"]], source) != (engine.allowed, engine.source):
+            wrong.append(row["id"])
+        if said["token"] != (product_token(row["agent"]) if row["agent_kind"] == "header" else row["agent"]):
+            other_token.append(row["agent"])
+            if row["agent"] not in ("", "*"):
+                continue
+        if engine.allowed is not row["allowed"]:
+            wrong.append(row["id"])
+    assert wrong == []
+    assert rows >= 1778
+    assert no_web <= 2
+    # * and nothing are nobody's name; one with a space in it cannot be sent, so it is not asked about.
+    assert set(other_token) == {"", "*", "Foo Bar", "foo bar", "harry potter"}
+
+
+def explainer_for(agent: str) -> Explainer:
+    """What answers for ``--agent agent --file ... --json``."""
+    asked = robots_run.Plan(urls=("/",), agent=agent, file="rules", as_json=True)
+    settings = Settings()
+    robots_run.prepare(settings, asked)
+    return Explainer(robots_run.offline_job(settings), agent=agent, file="rules")
+
+
+def test_the_same_in_a_process_of_its_own(run: Run, tmp_path: Path) -> None:
+    rows = [row for row in vectors() if row["agent_kind"] == "header" and row["url"].startswith("http")]
+    for allowed in (True, False):
+        row = next(row for row in rows if row["allowed"] is allowed)
+        (tmp_path / "rules").write_bytes(octets(row))
+        done = run(row["url"], "--file", "rules", "--json", "--agent", row["agent"])
+        assert [one["verdict"] for one in objects(done.stdout)] == ["allowed" if allowed else "refused"]
+        assert done.returncode == (0 if allowed else 1)
+
+
+def test_real_files_are_told_in_80_columns_of_printable_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if not CORPUS.exists():
+        pytest.skip("shared/corpus is not beside the project")
+    for path in sorted(CORPUS.iterdir())[::60]:
+        assert command(["/a/b", "/search?q=1", "--file", str(path), "--all-agents", "--agent", "testbot"]) in (0, 1)
+        for line in capsys.readouterr().out.splitlines():
+            assert line.isprintable()
+            assert len(line) <= WIDTH or len(line.split()) <= 3, line  # one long word
+
+
+# --- What is said -------------------------------------------------------------------------------------------
+
+
+def test_the_json_form_has_every_key_and_says_what_decided(ask: Ask) -> None:
+    status, (refused, allowed) = ask(RULES, "http://site.test/bots/1", "/private/", "--agent", BOT)
+    assert status == 1
+    assert list(refused) == list(allowed) == KEYS
+    assert refused == {
+        "url": "http://site.test/bots/1",
+        "verdict": "refused",
+        "reason": "robots.txt line 7: Disallow: /bots/",
+        "line": 7,
+        "rule": "Disallow: /bots/",
+        "origin": None,
+        "group": "testbot",
+        "group_is_own": True,
+        "agent": BOT,
+        "agent_from": "--agent",
+        "token": "testbot",
+        "token_from": "--agent",
+        "delay": 10.0,
+        "delay_from": "Request-rate, robots.txt line 8",
+        "crawl_delay": None,
+        "request_rate": {"requests": 1, "seconds": 10},
+        "robots": {
+            "state": "file",
+            "url": refused["robots"]["url"],
+            "status": None,
+            "redirects": [],
+            "address": None,
+            "size": len(RULES),
+            "truncated": False,
+            "age": None,
+            "problem": None,
+            "fetched_as": None,
+        },
+        "sitemaps": ["http://site.test/map.xml"],
+        "warnings": [],
+        "agents": None,
+        "notes": [],
+    }
+    assert (allowed["verdict"], allowed["line"]) == ("allowed", None)
+    assert allowed["reason"] == "no rule of the group testbot matches"
+
+
+def test_the_documentation_names_the_keys_of_the_json_form() -> None:
+    named = [line.split("``")[1] for line in str(robots_run.__doc__).splitlines() if line.startswith("``")]
+    assert [name for name in named if not name.startswith("--")] == KEYS
+
+
+@pytest.mark.parametrize(
+    ("rules", "url", "reason"),
+    [
+        ("", "/x", "robots.txt has no rules"),
+        ("User-agent: a\nDisallow: /", "/x", "robots.txt has no group for testbot and none for *"),
+        (RULES, "/robots.txt", "robots.txt itself is always allowed (RFC 9309 2.2.2)"),
+        ("User-agent: testbot\nAllow: /x\nDisallow: /", "/x", "robots.txt line 2: Allow: /x"),
+    ],
+)
+def test_an_allowed_url_has_a_reason_too(ask: Ask, rules: str, url: str, reason: str) -> None:
+    status, (one,) = ask(rules, url, "--agent", "testbot")
+    assert (status, one["verdict"], one["reason"]) == (0, "allowed", reason)
+
+
+@pytest.mark.parametrize(
+    ("settings", "token", "source"),
+    [
+        ({}, "Scrapy", "USER_AGENT (Scrapy's default)"),
+        ({"USER_AGENT": BOT}, "testbot", "USER_AGENT"),
+        ({"USER_AGENT": BOT, "DEFAULT_REQUEST_HEADERS": {"user-agent": "a/1"}}, "a", "DEFAULT_REQUEST_HEADERS"),
+        ({"USER_AGENT": BOT, "ROBOTSTXT_USER_AGENT": "other"}, "other", "ROBOTSTXT_USER_AGENT"),
+        ({"SCOUR_BOT_USER_AGENT": "mybot/2"}, "mybot", "SCOUR_BOT_USER_AGENT"),
+        ({"USER_AGENT": "Mozilla/5.0 (X11)"}, None, "USER_AGENT"),
+    ],
+)
+def test_the_token_is_told_with_the_setting_it_comes_from(
+    ask: Ask, settings: dict[str, Any], token: str | None, source: str
+) -> None:
+    _, (one,) = ask(RULES, "/", settings=settings)
+    assert (one["token"], one["token_from"]) == (token, source)
+    assert any("no product token" in note for note in one["notes"]) is (token is None)
+
+
+def test_agent_stands_above_every_setting(ask: Ask) -> None:
+    settings = {"USER_AGENT": "other/1", "ROBOTSTXT_USER_AGENT": "third"}
+    for agent in ("testbot", BOT, "other/1"):
+        _, (one,) = ask(RULES, "/", "--agent", agent, settings=settings)
+        assert (one["token"], one["token_from"]) == (product_token(agent), "--agent")
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict", "delay", "source"),
+    [
+        ({}, "allowed", 2.0, "Crawl-delay, robots.txt line 3"),
+        ({"DOWNLOAD_DELAY": 5}, "allowed", 5.0, "DOWNLOAD_DELAY"),
+        ({"DOWNLOAD_SLOTS": {"site.test": {"delay": 7}}}, "allowed", 7.0, "DOWNLOAD_SLOTS"),
+        ({"SCOUR_CRAWL_DELAY_MAX": 1}, "refused", 2.0, "robots.txt line 3"),
+        (
+            {"SCOUR_CRAWL_DELAY_MAX": 1, "SCOUR_CRAWL_DELAY_OVER_MAX": "clamp"},
+            "allowed",
+            1.0,
+            "SCOUR_CRAWL_DELAY_MAX; Crawl-delay, robots.txt line 3 asks for 2 s",
+        ),
+    ],
+)
+def test_the_delay_is_the_one_that_a_crawl_would_keep(
+    ask: Ask, settings: dict[str, Any], verdict: str, delay: float, source: str
+) -> None:
+    status, (one,) = ask(RULES, "http://site.test/", "--agent", "third", settings=settings)
+    assert (one["verdict"], one["delay"], one["delay_from"]) == (verdict, delay, source)
+    assert status == (verdict == "refused")
+    assert one["crawl_delay"] == 2.0
+
+
+def test_the_wildcard_group_can_be_ignored_as_in_a_crawl(ask: Ask) -> None:
+    settings = {"SCOUR_ROBOTSTXT_IGNORE_WILDCARD": True}
+    status, (one,) = ask(RULES, "/private/", "--agent", "third", settings=settings)
+    assert status == 0
+    assert "SCOUR_ROBOTSTXT_IGNORE_WILDCARD" in one["reason"]
+    assert "robots.txt line 2" in one["reason"]
+
+
+def test_a_project_that_does_not_obey_is_told_the_verdict_and_that_it_does_not(ask: Ask) -> None:
+    status, (one,) = ask(RULES, "/private/", "--agent", "third", settings={"ROBOTSTXT_OBEY": False})
+    assert (status, one["verdict"]) == (1, "refused")
+    assert "ROBOTSTXT_OBEY = False" in one["notes"][0]
+
+
+@pytest.mark.parametrize("body", ["<html><body>Hello</body></html>", "\n <!doctype html>\nUser-agent: *\nDisallow: /"])
+def test_a_web_page_in_the_place_of_robots_txt_is_flagged_and_its_rules_are_read(ask: Ask, body: str) -> None:
+    status, (one,) = ask(body, "/x")
+    assert any("web page" in warning["message"] for warning in one["warnings"])
+    assert status == ("Disallow" in body)
+
+
+def test_a_file_over_the_size_limit_is_told_as_truncated(ask: Ask) -> None:
+    body = b"User-agent: *\nDisallow: /x\n" + b"#" * 600_000
+    _, (one,) = ask(body, "/x", settings={"SCOUR_ROBOTSTXT_MAXSIZE": 512_000})
+    assert (one["robots"]["truncated"], one["robots"]["size"]) == (True, 512_000)
+    assert any("size limit" in warning["message"] for warning in one["warnings"])
+
+
+def test_all_agents_answers_for_each_name_in_the_file_and_the_exit_status_for_ours_only(
+    ask: Ask, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, (one,) = ask(RULES, "/bots/", "--agent", "third", "--all-agents")
+    assert (status, one["verdict"]) == (0, "allowed")
+    assert [(a["token"], a["verdict"], a["line"], a["rule"], a["delay"]) for a in one["agents"]] == [
+        ("testbot", "refused", 7, "Disallow: /bots/", 10.0),
+        ("other", "refused", 7, "Disallow: /bots/", 10.0),
+        ("*", "allowed", None, None, 2.0),
+    ]
+    assert command(["/bots/", "--file", str(tmp_path / "robots.txt"), "--all-agents", "--agent", "third"]) == 0
+    said = capsys.readouterr().out
+    assert "refused for testbot, other by line 7: Disallow: /bots/, delay 10 s" in said
+    assert "allowed for *, no rule matches, delay 2 s" in said
+
+
+def test_a_parser_of_the_users_own_is_asked_instead(ask: Ask) -> None:
+    settings = {"ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser"}
+    status, (one,) = ask("User-agent: *\nDisallow: /x", "/x/1", settings=settings)
+    assert (status, one["verdict"], one["line"]) == (1, "refused", None)
+
+
+def test_nothing_that_a_site_writes_reaches_a_terminal_as_a_control(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rules = "User-agent: \x1b[31mred\nUser-agent: *\nDisallow: /x\x1b[2J\u202e\nSitemap: http://a/\x1b]0;t\x07\n"
+    (tmp_path / "evil").write_text(rules, encoding="utf-8")
+    command(["/x\x1b[2J\u202e", "/y", "--file", str(tmp_path / "evil"), "--all-agents", "--agent", "a"])
+    said = capsys.readouterr().out
+    assert all(line.isprintable() for line in said.splitlines())
+    assert "\\x1b" in said
+    assert printable("aé\x1b\u202e") == "aé\\x1b\\u202e"
+
+
+# --- Bad input ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ([], "no URL was given"),
+        (["site.test/x"], "is https:// missing?"),
+        (["ftp://site.test/x"], "no http or https URL"),
+        (["http://user:secret@/x"], "no http or https URL"),
+        (["/path/without/file"], "no http or https URL"),
+        (["http://a.test/", "--bogus"], "there is no option --bogus"),
+        (["http://a.test/", "--agent"], "expected one argument"),
+        (["http://a.test/", "--agent", " "], "neither a name nor a User-Agent header"),
+        (["http://a.test/", "--agent", "a\r\nCookie: b"], "neither a name nor a User-Agent header"),
+        (["http://a.test/", "--file", "not/there"], "not/there: No such file"),
+        (["-", "--file", "-"], "standard input (-) can be read once only"),
+        (["-", "-"], "standard input (-) can be read once only"),
+        (["http://a.test/", "-a", "x=1"], "-a goes with --spider"),
+        (["/x", "--file", os.devnull, "--spider", "nobody"], "there is no spider 'nobody'"),
+        (["/x", "--file", os.devnull, "-s", "SCOUR_ROBOTSTXT_TTL=x"], "SCOUR_ROBOTSTXT_TTL = 'x': must be"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_status_2(
+    args: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command(args)
+    out, err = capsys.readouterr()
+    assert ended.value.code == 2
+    assert out == ""
+    assert says in err
+    assert err.count("\n") == 1
+    assert "secret" not in err
+
+
+def test_bad_input_and_a_wrong_set_up_end_a_process_with_2_and_one_line(run: Run, site: Any) -> None:
+    site.robots(RULES)
+    for args, settings in (
+        (["nonsense"], {}),
+        ([site.url("/")], {"SCOUR_NONSENSE": "1"}),
+    ):
+        done = run(*args, settings=settings)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("scrapy robots: ")
+        assert done.stderr.count("\n") == 1
+    assert site.log == []
+
+
+def test_lines_are_split_however_they_come_and_a_line_without_end_is_not_kept() -> None:
+    text = "\ufeffhttp://a/\r\n\n  http://b/é \nhttp://c/".encode()
+    for size in (1, 2, 3, 7, 100):
+        lines = Lines()
+        if size < 3:  # the mark is looked for in the first octets only
+            text = text.removeprefix(b"\xef\xbb\xbf")
+        found = [line for at in range(0, len(text), size) for line in lines.feed(text[at : at + size])]
+        assert [*found, *lines.feed(b"")] == ["http://a/", "http://b/é", "http://c/"]
+    lines = Lines()
+    found = [line for _ in range(50) for line in lines.feed(b"x" * 10_000)]
+    assert len(found) == 1
+    assert len(found[0]) <= LONGEST_LINE + 10_000
+    assert list(lines.feed(b"xx\nhttp://a/\n")) == ["http://a/"]
+
+
+# --- In a crawler -------------------------------------------------------------------------------------------
+
+
+def test_outside_a_project_only_robots_txt_is_fetched_and_the_facts_are_told_once(run: Run, site: Any) -> None:
+    site.robots(RULES)
+    done = run(site.url("/private/1"), site.url("/a"), settings={"USER_AGENT": BOT})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [seen.path for seen in site.log] == ["/robots.txt"]
+    assert site.log[0].header("User-Agent") == BOT
+    for said in (
+        f"testbot, from USER_AGENT: {BOT}",
+        "status 200 from 127.0.0.1",
+        "testbot (the group * does not apply)",
+        "10 s between two requests (Request-rate, robots.txt line 8)",
+        "http://site.test/map.xml",
+        f"allowed  {site.url('/private/1')}",
+    ):
+        assert done.stdout.count(said) == 1, said
+    # The same for a bare name, which is asked about and not sent; and the other reactor.
+    done = run(
+        site.url("/private/1"),
+        "--agent",
+        "third",
+        "--json",
+        settings={"USER_AGENT": BOT, "TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"},
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    (one,) = objects(done.stdout)
+    assert (one["line"], one["group"], one["group_is_own"]) == (2, "*", False)
+    assert one["robots"]["fetched_as"] == site.log[1].header("User-Agent") == BOT
+    assert 0 <= one["robots"]["age"] < 60
+
+
+def test_a_header_is_sent_as_it_is_given(run: Run, site: Any) -> None:
+    site.robots(RULES)
+    done = run(site.url("/bots/"), "--json", "--agent", "Mozilla/5.0 (compatible; other/2)")
+    (one,) = objects(done.stdout)
+    assert (done.returncode, one["token"], one["line"]) == (1, "other", 7)
+    assert site.log[0].header("User-Agent") == "Mozilla/5.0 (compatible; other/2)"
+
+
+SPIDER = """
+import scrapy
+
+
+class Mine(scrapy.Spider):
+    name = "mine"
+    custom_settings = {"USER_AGENT": "other/3"}
+
+    def __init__(self, domain, **kwargs):
+        super().__init__(**kwargs)
+        self.allowed_domains = [domain]
+        self.start_urls = ["http://127.0.0.1/never"]
+"""
+PROJECT = """
+USER_AGENT = "testbot/9"
+SCOUR_SCOPE_EXCLUDE = ["/secret"]
+FEEDS = {"items.json": {"format": "json", "overwrite": True}}
+LOG_FILE = "crawl.log"
+JOBDIR = "job"
+ITEM_PIPELINES = {"project.not_there.Pipeline": 1}
+EXTENSIONS = {"project.not_there.Extension": 1}
+"""
+
+
+def test_in_a_project_its_settings_and_scope_hold_and_its_files_stay(run: Run, sites: Sites, tmp_path: Path) -> None:
+    site, other = sites(), sites("127.0.0.2")
+    site.robots(RULES)
+    other.robots(RULES)
+    project = write_project(tmp_path / "p", SPIDER, PROJECT)
+    (project / "items.json").write_text("kept")
+    (project / "crawl.log").write_text("kept")
+    done = run(site.url("/secret/1"), site.url("/bots/"), site.url("/a"), "--json", cwd=project)
+    out, refused, allowed = objects(done.stdout)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert (out["verdict"], out["robots"], refused["line"], allowed["verdict"]) == ("refused", None, 7, "allowed")
+    assert out["reason"].startswith("out of scope: ")
+    assert (allowed["agent"], allowed["agent_from"]) == ("testbot/9", "USER_AGENT")
+
+    # With a spider: its settings and its domains, and the project's own way to have the add-on.
+    with (project / "project" / "settings.py").open("a") as settings:
+        settings.write('ADDONS = {"scrapy_scour.Addon": 500}\n')
+    args = [other.url("/a"), site.url("/a"), "--json", "--spider", "mine"]
+    done = run(*args, "-a", "domain=127.0.0.1", cwd=project)
+    off, inside = objects(done.stdout)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert off["reason"] == "out of scope: '127.0.0.2' is not in allowed_domains (allowed_domains)"
+    assert (inside["verdict"], inside["agent"]) == ("allowed", "other/3")
+    assert other.log == []
+    assert [seen.path for seen in site.log] == ["/robots.txt"] * 2
+    done = run(*args, cwd=project)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "the spider mine cannot be made" in done.stderr
+
+    assert (project / "items.json").read_text() == (project / "crawl.log").read_text() == "kept"
+    assert not (project / "job").exists()
+
+
+def test_what_cannot_be_told_beats_a_refusal_and_each_dead_host_is_tried_once(run: Run, sites: Sites) -> None:
+    fine, broken, silent, walled = sites(), sites("127.0.0.2"), sites("127.0.0.3"), sites("127.0.0.4")
+    fine.robots(RULES)
+    broken.answer("/robots.txt", Answer("sorry", status=503, headers={"Retry-After": "1"}))
+    silent.answer("/robots.txt", hang())
+    walled.answer("/robots.txt", Answer("<html>", status=403))
+    dead = f"http://127.0.0.5:{unused_port('127.0.0.5')}"
+    urls = [fine.url("/private/"), *(broken.url(f"/{n}") for n in range(3)), silent.url("/"), walled.url("/"), dead]
+    done = run(*urls, "--json", settings={"SCOUR_ROBOTSTXT_TIMEOUT": 0.5})
+    assert (done.returncode, done.stderr) == (2, "")
+    said = objects(done.stdout)
+    assert [one["url"] for one in said] == urls
+    verdicts = [one["verdict"] for one in said]
+    assert verdicts == ["refused", "unknown", "unknown", "unknown", "unknown", "allowed", "unknown"]
+    assert said[5]["reason"] == "robots unavailable: 403, so there are no rules (RFC 9309 2.3.1.3)"
+    assert [one["robots"]["state"] for one in said[4:]] == ["unreachable", "unavailable", "unreachable"]
+    assert (said[1]["robots"]["status"], said[1]["robots"]["problem"]) == (503, "status 503")
+    assert "longer than" in said[4]["robots"]["problem"]
+    assert [len(one.log) for one in (fine, broken, silent, walled)] == [1, 1, 1, 1]
+
+
+def test_redirects_of_robots_txt_are_followed_and_told(run: Run, sites: Sites) -> None:
+    site, other = sites(), sites("127.0.0.2")
+    site.answer("/robots.txt", redirect("/r"))
+    site.answer("/r", redirect(other.url("/rules"), 301))
+    other.page("/rules", RULES)
+    done = run(site.url("/private/"), "--json")
+    (one,) = objects(done.stdout)
+    assert (done.returncode, one["line"], one["origin"]) == (1, 2, site.url("/")[:-1])
+    assert one["robots"]["url"] == site.url("/robots.txt")
+    assert one["robots"]["redirects"] == [site.url("/r"), other.url("/rules")]
+    assert one["robots"]["address"] == "127.0.0.2"
+    done = run(site.url("/private/"))
+    assert f"-> {other.url('/rules')}" in done.stdout
+
+
+def started(environment: dict[str, str], cwd: Path, *args: str) -> subprocess.Popen[str]:
+    resolver = f"{DNS_RESOLVER_SETTING}={ProcessResolver.__module__}.{ProcessResolver.__qualname__}"
+    return subprocess.Popen(
+        [sys.executable, "-m", "scrapy", "robots", *args, "-s", resolver],
+        cwd=cwd,
+        env=process_environment(environment=environment),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_urls_on_standard_input_are_answered_as_they_come_with_one_fetch(
+    environment: dict[str, str], tmp_path: Path, site: Any
+) -> None:
+    site.robots(RULES)
+    with started(environment, tmp_path, "-", "--json") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(f"{site.url('/a')}\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["verdict"] == "allowed"  # before the input has ended
+        process.stdin.write("".join(f"{site.url(f'/private/{n}')}\n" for n in range(500)) + "\nno url\n")
+        process.stdin.close()
+        rest = objects(process.stdout.read())
+        assert process.stderr.read() == ""
+    assert [one["verdict"] for one in rest] == ["refused"] * 500 + ["unknown"]
+    assert [one["url"] for one in rest[:500]] == [site.url(f"/private/{n}") for n in range(500)]
+    assert process.returncode == 2
+    assert [seen.path for seen in site.log] == ["/robots.txt"]
+
+
+def test_a_reader_that_goes_away_ends_it_in_silence(environment: dict[str, str], tmp_path: Path, site: Any) -> None:
+    site.robots(RULES)
+    (tmp_path / "rules").write_text(RULES)
+    for args in (["-"], ["-", "--file", "rules"]):
+        with started(environment, tmp_path, *args, "--json") as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdin.write(f"{site.url('/a')}\n")
+            process.stdin.flush()
+            assert process.stdout.readline()
+            process.stdout.close()
+            process.stdin.write(f"{site.url('/a')}\n" * 1000)
+            process.stdin.close()
+            assert process.stderr.read() == ""
+        assert process.returncode == 2
+
+
+# --- Other commands -----------------------------------------------------------------------------------------
+
+
+def test_the_command_loads_nothing_for_other_scrapy_commands() -> None:
+    probe = (
+        "import sys, json, scrapy.cmdline; known = set(sys.modules);"
+        "from scrapy_scour.commands.robots import Command; Command().short_desc();"
+        "print(json.dumps(sorted(set(sys.modules) - known)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], env=process_environment(), capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == ["scrapy_scour", "scrapy_scour.commands", "scrapy_scour.commands.robots"]
+
+
+def test_the_entry_point_leads_to_the_command() -> None:
+    config = configparser.ConfigParser()
+    config.read_string(entry_points())
+    assert load_object(config["scrapy.commands"]["robots"].replace(":", ".")) is Command
