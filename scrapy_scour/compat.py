@@ -404,6 +404,24 @@ def slot_turn(downloader: Downloader, key: str, clock: HostClock | None, now: fl
     return 0.0 if clock is None else clock.wait_s(now, slot_delay(downloader, key))
 
 
+def slot_wait(
+    downloader: Downloader, key: str, clock: HostClock | None, now: float, under_way: int, unsent: int
+) -> float | None:
+    """Seconds until the slot may have one more request, of ``clock``'s host; None: not before something of it ends.
+
+    ``under_way`` requests are in the slot or on their way there, ``unsent`` of them have not been dispatched: with a
+    delay, the next time is known only when the one before has gone out.
+    """
+    slot = downloader.slots.get(key)
+    if isinstance(slot, PoliteSlot):
+        if under_way >= slot.concurrency or (unsent and slot.user_delay_s):
+            return None
+        return slot.turn(clock)
+    if under_way >= slot_limit(downloader, key) or (unsent and slot_delay(downloader, key)):
+        return None
+    return slot_turn(downloader, key, clock, now)
+
+
 def next_of(queue: ScrapyPriorityQueue) -> Request | None:
     """The request that ``queue.pop()`` would give, left in the queue; None when it is empty.
 

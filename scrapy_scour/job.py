@@ -7,6 +7,7 @@ component starts in a crawl that is set up wrongly. Decides nothing.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,9 @@ REAL_URL = "scour_url"
 WAITING = "scour_waiting"
 #: meta key: a redirect has brought the request to this origin, not the spider; only harmless headers may be added.
 OFF_HOST = "scour_off_host"
+
+#: A host name in its canonical form already, as nearly all are: nothing to work out or to remember.
+_PLAIN_HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +150,8 @@ class Job:
         if real and isinstance(real, str):
             return host_of(real)
         name = urlparse_cached(request).hostname or ""
+        if _PLAIN_HOST.fullmatch(name):
+            return name
         host = self._hosts.get(name)
         if host is None:
             if len(self._hosts) > 50_000:

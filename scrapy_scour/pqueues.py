@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from scrapy_scour.stores.pace import HostClock
+    from scrapy_scour.stores.under_way import SlotLoad
 
 #: A wait is never shorter, seconds: keeps rounding from turning a wait into a loop.
 SHORTEST_WAIT_S = 0.0005
@@ -40,45 +41,60 @@ LONGEST_SLEEP_S = 3600.0
 #: Entries that are no longer true and that a heap may hold before it is rebuilt, beyond as many as there are slots.
 SPARE_ENTRIES = 64
 
+#: Ready slots are ordered by one number, requests under way times this plus the turn: turns stay below it.
+_TURNS = 2.0**40
 _FULL, _READY, _WAITING = 0, 1, 2
+
+_Entry = tuple[float, "_SlotQueue"]
 
 
 class _SlotQueue(ScrapyPriorityQueue):
     """The requests of one download slot, by priority, and where the slot stands.
 
-    ``host``: whose clock decides, None when only the next request can tell. ``shared``: its requests are, or may be,
-    of several hosts. ``turn``: number of the last turn it had, or of its arrival. ``entry``: the one heap entry that is
-    true for it.
+    ``host``: whose clock decides, None when only the next request can tell. ``turn``: number of the last turn it had,
+    or of its arrival. ``entry``: the one heap entry that is true for it, None when it is in no heap. There can be
+    100,000 of these: what they share is with their owner, and all they keep is in slots.
     """
 
-    __slots__ = ("entry", "folder", "host", "shared", "slot", "state", "turn")
+    __slots__ = ("_start_queues", "curprio", "entry", "host", "owner", "queues", "slot", "state", "turn")
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        queue_cls: type[QueueProtocol],
-        folder: str,
-        slot: str,
-        startprios: Iterable[int],
-        start_queue_cls: type[QueueProtocol] | None,
-    ) -> None:
-        self.folder = folder
+    _start_queues: dict[int, QueueProtocol]
+    curprio: int | None
+    queues: dict[int, QueueProtocol]
+
+    def __init__(self, owner: PolitePriorityQueue, slot: str, startprios: Iterable[int]) -> None:
+        self.owner = owner
         self.slot = slot
         self.host: str | None = None
-        self.shared = False
         self.state = _FULL
-        self.turn = 0
-        self.entry: tuple[float, int, _SlotQueue] | None = None
-        super().__init__(crawler, queue_cls, "", startprios, start_queue_cls=start_queue_cls)
+        self.turn = 0.0
+        self.entry: _Entry | None = None
+        # The rest of what the base class sets up.
+        self.queues = {}
+        self._start_queues = {}
+        self.curprio = None
+        self.init_prios(startprios)
+
+    @property
+    def crawler(self) -> Crawler:  # type: ignore[override]
+        return self.owner.crawler
+
+    @property
+    def downstream_queue_cls(self) -> type[QueueProtocol]:  # type: ignore[override]
+        return self.owner.downstream_queue_cls
+
+    @property
+    def _start_queue_cls(self) -> type[QueueProtocol] | None:  # type: ignore[override]
+        return self.owner._start_queue_cls
 
     @property
     def key(self) -> str:  # type: ignore[override]
-        """As the stock queue names it. Made when needed: kept, it would be the largest part of a slot."""
-        return f"{self.folder}/{compat.path_safe(self.slot)}"
+        """As the stock queue names it."""
+        return f"{self.owner.key}/{compat.path_safe(self.slot)}"
 
-    @key.setter
-    def key(self, value: str) -> None:
-        pass
+    def __lt__(self, other: _SlotQueue) -> bool:
+        """Between two entries of one heap with the same number: who has waited longer."""
+        return self.turn < other.turn
 
 
 class PolitePriorityQueue:
@@ -136,10 +152,11 @@ class PolitePriorityQueue:
         job.install_gate()
         self._load = job.under_way
         self._count = 0
-        self._turns = 0
-        self._ready: list[tuple[float, int, _SlotQueue]] = []
-        self._waiting: list[tuple[float, int, _SlotQueue]] = []
-        self._watchers: dict[str, set[_SlotQueue]] = {}  # slots whose name is not the host whose clock decides
+        self._turns = 0.0
+        self._ready: list[_Entry] = []
+        self._waiting: list[_Entry] = []
+        self._shared: set[_SlotQueue] = set()  # slots whose requests are, or may be, of several hosts
+        self._watchers: dict[str, set[_SlotQueue]] = {}  # by host: slots of another name that its clock decides
         self._asleep = False
         self._timer: CallLaterResult | None = None
         self._timer_at = 0.0
@@ -166,14 +183,15 @@ class PolitePriorityQueue:
                 self._discard(queue)
                 raise
             self._count += 1
-            self._decided_by(queue, self._job.host_of(request))
+            host = self._job.host_of(request)
+            self._decided_by(queue, slot if host == slot else host)  # one string, not two
             self._add(queue)
         else:
             queue.push(request)
             self._count += 1
-            if not queue.shared and queue.host != self._job.host_of(request):
-                queue.shared = True
-            if queue.shared:
+            if queue not in self._shared and queue.host != self._job.host_of(request):
+                self._shared.add(queue)
+            if queue in self._shared:
                 self._decided_by(queue, None)
                 self._reconsider(queue)
         if self._asleep:
@@ -195,12 +213,12 @@ class PolitePriorityQueue:
         self._count -= 1
         self._load.enter(request, queue.slot, self._job.host_of(request), from_queue=True)
         if left:
-            if queue.shared:
+            if queue in self._shared:
                 self._decided_by(queue, None)
-            self._turns += 1
+            self._turns += 1.0
             queue.turn = self._turns
             # Its new place is looked up when it comes to the top again.
-            queue.entry = entry = (self._load.loads[queue.slot].count, queue.turn, queue)
+            queue.entry = entry = (self._load.loads[queue.slot].count * _TURNS + queue.turn, queue)
             heapq.heapreplace(self._ready, entry)
         else:
             heapq.heappop(self._ready)
@@ -219,7 +237,7 @@ class PolitePriorityQueue:
         """Close all files; the slots and their priorities, for whoever resumes the job: this queue or the stock one."""
         self._cancel_timer()
         state = {slot: queue.close() for slot, queue in self.pqueues.items()}
-        for parts in (self.pqueues, self._ready, self._waiting, self._watchers):
+        for parts in (self.pqueues, self._ready, self._waiting, self._shared, self._watchers):
             parts.clear()
         self._count = 0
         self._asleep = False
@@ -240,7 +258,7 @@ class PolitePriorityQueue:
     # Slots come and go
 
     def _new(self, slot: str, startprios: Iterable[int] = ()) -> _SlotQueue:
-        return _SlotQueue(self.crawler, self.downstream_queue_cls, self.key, slot, startprios, self._start_queue_cls)
+        return _SlotQueue(self, slot, startprios)
 
     def _resume(self, slot: str, startprios: Iterable[int]) -> None:
         queue = self._new(slot, startprios)
@@ -249,12 +267,12 @@ class PolitePriorityQueue:
             self._discard(queue)
             return
         self._count += size
-        queue.shared = True  # only the requests know their hosts, and they are on disk
+        self._shared.add(queue)  # only the requests know their hosts, and they are on disk
         self._add(queue)
 
     def _add(self, queue: _SlotQueue) -> None:
         self.pqueues[queue.slot] = queue
-        self._turns += 1
+        self._turns += 1.0
         queue.turn = self._turns
         self._make_ready(queue)
 
@@ -263,6 +281,7 @@ class PolitePriorityQueue:
         del self.pqueues[queue.slot]
         queue.entry = None
         self._decided_by(queue, queue.slot)
+        self._shared.discard(queue)
         self._discard(queue)
         self._trim(self._ready)
         self._trim(self._waiting)
@@ -299,23 +318,23 @@ class PolitePriorityQueue:
         waiting = self._waiting
         while waiting and waiting[0][0] <= now:
             entry = heapq.heappop(waiting)
-            if entry[2].entry is entry:
-                self._make_ready(entry[2])
+            if entry[1].entry is entry:
+                self._make_ready(entry[1])
         ready = self._ready
         loads = self._load.loads
         while ready:
             entry = ready[0]
-            queue = entry[2]
+            queue = entry[1]
             if queue.entry is not entry:
                 heapq.heappop(ready)
                 continue
             load = loads.get(queue.slot)
-            count = 0 if load is None else load.count
-            wait = self._wait_s(queue, now)
+            wait = self._wait_s(queue, load, now)
             if wait == 0.0:
-                if count == entry[0]:
+                rank = queue.turn if load is None else load.count * _TURNS + queue.turn
+                if rank == entry[0]:
                     return queue
-                queue.entry = (count, queue.turn, queue)
+                queue.entry = (rank, queue)
                 heapq.heapreplace(ready, queue.entry)
                 continue
             heapq.heappop(ready)
@@ -324,36 +343,27 @@ class PolitePriorityQueue:
                 queue.entry = None
             else:
                 queue.state = _WAITING
-                queue.entry = (now + max(wait, SHORTEST_WAIT_S), queue.turn, queue)
+                queue.entry = (now + max(wait, SHORTEST_WAIT_S), queue)
                 heapq.heappush(waiting, queue.entry)
                 self._trim(waiting)
         return None
 
-    def _wait_s(self, queue: _SlotQueue, now: float) -> float | None:
+    def _wait_s(self, queue: _SlotQueue, load: SlotLoad | None, now: float) -> float | None:
         """Seconds until the slot's next request may be handed out; None: not before something else ends."""
         host = queue.host
         if host is None:
             host = self._next_host(queue)
-        load = self._load
-        clock = self._job.pace.known(host) if host else None
+        pace = self._job.pace
+        clock = pace.known(host) if host else None
         if clock is not None:
             if clock.given_up_until > now:
                 return 0.0  # it will fail at once, and it should
-            if clock.one_at_a_time and (clock.in_flight or host in load.hosts):
+            if clock.one_at_a_time and (clock.in_flight or host in self._load.hosts):
                 return None
-        elif host in load.hosts and self._job.pace.throttled:
+        elif pace.throttled and host in self._load.hosts:
             return None  # no clock yet, but it will be one that is asked one at a time
-        slot = queue.slot
-        downloader = self._downloader
-        of_slot = load.loads.get(slot)
-        limit = compat.slot_limit(downloader, slot)
-        if of_slot is None:
-            if limit <= 0:
-                return None
-        elif of_slot.count >= limit or (of_slot.unsent and compat.slot_delay(downloader, slot)):
-            # With a delay, the next time is known only when the one before has gone out.
-            return None
-        return compat.slot_turn(downloader, slot, clock, now)
+        count, unsent = (0, 0) if load is None else (load.count, load.unsent)
+        return compat.slot_wait(self._downloader, queue.slot, clock, now, count, unsent)
 
     def _next_host(self, queue: _SlotQueue) -> str:
         try:
@@ -368,14 +378,14 @@ class PolitePriorityQueue:
         """Put the slot where :meth:`_first` will look at it."""
         load = self._load.loads.get(queue.slot)
         queue.state = _READY
-        queue.entry = (0 if load is None else load.count, queue.turn, queue)
+        queue.entry = (queue.turn if load is None else load.count * _TURNS + queue.turn, queue)
         heapq.heappush(self._ready, queue.entry)
         self._trim(self._ready)
 
-    def _trim(self, heap: list[tuple[float, int, _SlotQueue]]) -> None:
+    def _trim(self, heap: list[_Entry]) -> None:
         """Keep what is no longer true in a heap below what is."""
         if len(heap) > 2 * len(self.pqueues) + SPARE_ENTRIES:
-            heap[:] = [entry for entry in heap if entry[2].entry is entry]
+            heap[:] = [entry for entry in heap if entry[1].entry is entry]
             heapq.heapify(heap)
 
     # What changes where a slot stands
@@ -434,7 +444,7 @@ class PolitePriorityQueue:
     def _set_timer(self) -> None:
         """One timer, for the earliest time at which a slot may be asked; none when no slot waits for the time."""
         waiting = self._waiting
-        while waiting and waiting[0][2].entry is not waiting[0]:
+        while waiting and waiting[0][1].entry is not waiting[0]:
             heapq.heappop(waiting)
         if not waiting:
             self._cancel_timer()
