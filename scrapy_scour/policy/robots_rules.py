@@ -18,7 +18,6 @@ from scrapy_scour.policy.robots_lines import ALLOW, DISALLOW, read_line, without
 from scrapy_scour.policy.urls import PLAIN, is_plain, normal_length, normal_path, normal_query
 
 _PREFIX: Final = PLAIN.translate(None, b"*$#")
-_PREFIX_OR_LEAD_IN: Final = _PREFIX + b"\n "
 _USUAL_LEAD_IN: Final = b"\nDisallow: /"
 _LITERAL = re.compile(rb"[" + re.escape(_PREFIX) + rb"]*")
 _NOT_LITERAL = re.compile(rb"(?:%[0-9A-Fa-f]{2}|[^" + re.escape(_PREFIX) + rb"])+")
@@ -276,22 +275,17 @@ def _collect(chunk: bytes, tails: list[bytes], refused: list[bytes], allowed: li
     Most lines are written the usual way, and splitting at how they begin is the cheapest way to read those.
     """
     before, *parts = chunk.split(_USUAL_LEAD_IN)
-    if parts:
-        # What follows the last of these lines is seldom more of them.
-        parts[-1], _, behind = parts[-1].partition(b"\n")
-        lines = len(chunk) - len(behind)
-        if (
-            not before
-            and chunk.count(b"\n", 0, lines - 1) == len(parts)
-            and not chunk[:lines].translate(None, _PREFIX_OR_LEAD_IN)
-            and chunk.count(b" ", 0, lines) == len(parts)
-        ):
-            tails += parts  # every line is of the usual form, with nothing to clean or look at
-            parts = []
-        if behind and _may_have_rules(behind):
-            _collect_lines(behind, refused, allowed)
     if before and _may_have_rules(before):
         _collect_lines(before, refused, allowed)
+    if not parts:
+        return
+    # What follows the last of these lines is seldom more of them.
+    parts[-1], _, others = parts[-1].partition(b"\n")
+    if others and _may_have_rules(others):
+        _collect_lines(others, refused, allowed)
+    if not b"".join(parts).translate(None, _PREFIX):
+        tails += parts  # no other line between them, nothing to clean and nothing special
+        return
     for part in parts:
         if b"\n" in part:
             part, _, others = part.partition(b"\n")
