@@ -86,6 +86,8 @@ class Gate(Protocol):
 
     def look_again(self, slot: PoliteSlot) -> None: ...
 
+    def may_repeat(self, name: str) -> bool: ...
+
     def entered(self, request: Request) -> None: ...
 
     def left(self, request: Request) -> None: ...
@@ -292,23 +294,36 @@ class _Active(set[Any]):
 
 
 class _Handlers(dict[str, Any]):
-    """``DownloadHandlers._handlers`` in which no handler sends a request again by itself, whenever it is made.
+    """``DownloadHandlers._handlers`` in which no handler, whenever made, repeats a request that may not be repeated.
 
     Twisted's connection pool sends a request at once a second time when a kept connection breaks before the answer.
-    Without: the site would get two requests without a gap, and one more than the limit, that nobody here has seen.
-    Scrapy's own retry, which waits for the host's turn, does the same later.
+    Without: a site that asked for a delay would get two requests without a gap, or one more than the limit, that nobody
+    here has seen. Scrapy's own retry, which waits for the host's turn, does the same later. Elsewhere the pool may: a
+    server that closes kept connections without a word would cost retries.
     """
 
-    def __init__(self, handlers: dict[str, Any]) -> None:
+    def __init__(self, handlers: dict[str, Any], gate: Gate) -> None:
         super().__init__()
+        self._gate = gate
         for scheme, handler in handlers.items():
             self[scheme] = handler
 
     def __setitem__(self, scheme: str, handler: Any) -> None:
         pool = getattr(handler, "_pool", None)
-        if isinstance(pool, HTTPConnectionPool):
-            pool.retryAutomatically = False
+        if isinstance(pool, HTTPConnectionPool) and pool.retryAutomatically:
+            self._watch(pool)
         super().__setitem__(scheme, handler)
+
+    def _watch(self, pool: HTTPConnectionPool) -> None:
+        connection = pool.getConnection
+
+        def watched(key: Any, endpoint: Any) -> Any:
+            # (scheme, host, port), and more behind it for a tunnel; of a plain proxy the site is not in the key.
+            to_site = key[0] in (b"http", b"https") and isinstance(key[1], bytes)
+            pool.retryAutomatically = to_site and self._gate.may_repeat(key[1].decode("latin-1"))
+            return connection(key, endpoint)
+
+        pool.getConnection = watched
 
 
 def supports_slots(downloader_cls: type) -> bool:
@@ -321,7 +336,7 @@ def install_gate(downloader: Downloader, gate: Gate) -> None:
     if not isinstance(downloader.slots, _Slots):
         downloader.slots = _Slots(gate, downloader.slots)
         downloader.active = _Active(downloader.active, gate)
-        downloader.handlers._handlers = _Handlers(downloader.handlers._handlers)
+        downloader.handlers._handlers = _Handlers(downloader.handlers._handlers, gate)
 
 
 def slot_key(downloader: Downloader, request: Request) -> str:

@@ -372,6 +372,11 @@ class Job:
         """A slot that waited for a request of another slot may have its turn now."""
         compat.process_queue(self.crawler.engine.downloader, slot)
 
+    def may_repeat(self, name: str) -> bool:
+        """Whether a request to the host may be sent again at once, unseen by anybody, when its connection breaks."""
+        clock = self.pace.known(canonical_host(name))
+        return not self.settings.max_requests_per_domain and (clock is None or not clock.one_at_a_time)
+
     def dispatched(self, request: Request, clock: HostClock | None) -> None:
         self.under_way.sent(request)
         self.began_at[request] = self.now()
