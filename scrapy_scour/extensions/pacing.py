@@ -138,7 +138,7 @@ class PacingExtension:
         elif response.status in self._retry_codes:
             self._back_off(clock, request)
         else:
-            clock.answered_well()
+            clock.answered_well(self.job.began_at.get(request, math.inf))
 
     def _later(self, clock: HostClock, request: Request, response: Response) -> None:
         """The host said "later": leave all of it alone."""

@@ -155,15 +155,21 @@ class HostClock:
         self.failure_at = now
         return True
 
-    def answered_well(self) -> None:
-        """An answer that is no refusal for rate: a probe has succeeded, the host is back to normal."""
+    def answered_well(self, began_at: float = math.inf) -> None:
+        """An answer that is no refusal for rate: a probe has succeeded, the host is back to normal.
+
+        One to a request that went out, at ``began_at``, before the host said "later" says nothing about that.
+        """
         if not (self.probing or self.incidents_in_a_row or self.failures):
             return
-        self.incidents_in_a_row = 0
-        self.failures = 0
-        probing, self.probing = self.probing, False
+        if began_at > self.failure_at:
+            self.failures = 0
+        probing = self.probing
+        if began_at > self.incident_at:
+            self.incidents_in_a_row = 0
+            self.probing = False
         self.store.saved_hold(self)
-        if probing:
+        if probing and not self.probing:
             self.store.changed(self)
 
     def began(self) -> None:

@@ -131,6 +131,19 @@ def test_a_hold_is_followed_by_one_probe_until_an_answer_is_good() -> None:
     assert not clock.busy()
 
 
+def test_a_good_answer_to_a_request_from_before_the_incident_releases_no_probe() -> None:
+    clock = clock_of()
+    clock.refused_for_rate(10.0, 9.0)
+    clock.failed(11.0, 9.0)
+    clock.hold(20.0, "retry_after")
+    clock.answered_well(9.5)
+    assert (clock.probing, clock.incidents_in_a_row, clock.failures) == (True, 1, 1)
+    clock.answered_well(10.5)
+    assert (clock.probing, clock.incidents_in_a_row, clock.failures) == (False, 0, 1)
+    clock.answered_well(20.0)
+    assert clock.failures == 0
+
+
 def test_a_backoff_is_followed_by_no_probe() -> None:
     clock = clock_of()
     clock.hold(5.0, "backoff", probe=False)
