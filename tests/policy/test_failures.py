@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import importlib
 import inspect
 import socket
@@ -16,10 +17,6 @@ from typing import Final
 import pytest
 import scrapy.exceptions
 import scrapy.spidermiddlewares.httperror
-import twisted.internet.error
-import twisted.web._newclient
-import twisted.web.client
-import twisted.web.error
 from hypothesis import given
 from hypothesis import strategies as st
 from OpenSSL import SSL
@@ -107,8 +104,7 @@ EXCEPTIONS: Final[list[tuple[str, BaseException, Category]]] = [
     ("ours with a category of the instance", Outcome("x", category=Category.DNS), Category.DNS),
     ("Twisted's timeout", TimeoutError(), Category.TIMEOUT),
     ("TCP timeout", TCPTimedOutError(), Category.TIMEOUT),
-    ("Python's timeout", socket.timeout(), Category.TIMEOUT),
-    ("asyncio's timeout", asyncio.TimeoutError(), Category.TIMEOUT),
+    ("Python's timeout", builtins.TimeoutError(), Category.TIMEOUT),
     ("no such name", DNSLookupError("no results"), Category.DNS),
     ("no such name, from the system", socket.gaierror(-2, "Name or service not known"), Category.DNS),
     ("refused", ConnectionRefusedError(), Category.CONNECTION),
@@ -269,17 +265,20 @@ NOT_OF_A_DOWNLOAD: Final[dict[str, str]] = {
             "StreamError",
             "StreamConsumed",
             "StreamClosed",
-        )
-        + (
             "ResponseNotRead",
             "RequestNotRead",
             "RequestError",
             "TooManyRedirects",
-            "InvalidURL",
             "NonHttpUrlClientError",
-        )
-        + ("ClientError", "WebSocketError", "InvalidUrlClientError", "InvalidUrlRedirectClientError")
-        + ("NonHttpUrlRedirectClientError", "RedirectClientError", "EofStream", "WSMessageTypeError"),
+            "ClientError",
+            "WebSocketError",
+            "InvalidUrlClientError",
+            "InvalidUrlRedirectClientError",
+            "NonHttpUrlRedirectClientError",
+            "RedirectClientError",
+            "EofStream",
+            "WSMessageTypeError",
+        ),
         "of HTTP libraries: bases, misuse, web sockets, and what Scrapy's handlers turn into their own",
     ),
 }
