@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from scrapy_scour.policy.robots import parse
 from scrapy_scour.policy.robots_rules import Pattern
+from scrapy_scour.policy.urls import normal_length, normal_path, path_and_query
 
 A = "https://a.example"
 
@@ -189,6 +190,54 @@ def test_a_pattern_matches_exactly_what_trying_everything_finds(pattern: str, pa
     pattern = "/" + literal + ("$" if anchored else "")
     found = Pattern(pattern.encode(), either_spelling=True).matches(b"/" + path.encode())
     assert found is readings("/" + path, pattern)
+
+
+# --- Short cuts change nothing ---
+
+
+def by_the_book(group: list[tuple[str, str]], path: bytes) -> bool:
+    """Whether a path is allowed, by trying every rule on its own."""
+    best = {"Allow": -1, "Disallow": 0}
+    for key, written_value in group:
+        value = written_value.partition("#")[0].strip().encode()
+        if value[:1] in (b"/", b"*"):
+            either = key == "Disallow"
+            if Pattern(value, either_spelling=either).matches(normal_path(path, either_spelling=either)):
+                best[key] = max(best[key], normal_length(value))
+    return best["Allow"] >= best["Disallow"] or best["Disallow"] == 0
+
+
+@given(
+    st.sampled_from([0, 2, 64]),
+    st.lists(st.tuples(st.sampled_from(["Allow", "Disallow"]), patterns), max_size=9),
+    paths,
+)
+def test_the_rule_that_decides_is_the_one_that_trying_all_finds(
+    many: int, group: list[tuple[str, str]], url: str
+) -> None:
+    path = path_and_query(url)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("scrapy_scour.policy.robots_rules._MANY", many)
+        assert parse(written(group)).allowed(url, "foo") is by_the_book(group, path)
+
+
+@given(files, paths, tokens)
+def test_a_url_and_its_bare_path_get_the_same_answer(body: str, url: str, token: str | None) -> None:
+    """Only of a URL an answer at first sight is tried."""
+    robots = parse(body)
+    assert robots.allowed(url, token) is parse(body).allowed(url.removeprefix(A), token)
+    assert robots.verdict(url, token) == parse(body).verdict(url.removeprefix(A), token)
+
+
+@given(files, st.lists(st.tuples(paths | values, tokens), min_size=2, max_size=8))
+def test_what_was_asked_before_changes_nothing(body: str, asked: list[tuple[str, str | None]]) -> None:
+    robots = parse(body)
+    for url, token in asked:
+        assert robots.allowed(url, token) is parse(body).allowed(url, token)
+        assert robots.verdict(url, token) == parse(body).verdict(url, token)
+        robots.delay(asked[0][1])
+    for url, token in asked:
+        assert robots.allowed(url.replace(A, "http://u@b.example:81"), token) is parse(body).allowed(url, token)
 
 
 # --- It takes time in proportion ---
