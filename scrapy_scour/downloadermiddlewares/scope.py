@@ -20,7 +20,6 @@ from scrapy_scour.policy.urls import without_userinfo
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
@@ -28,7 +27,7 @@ logger = logging.getLogger(__name__)
 #: Finish reason of a crawl whose start requests all ended out of scope.
 OUT_OF_SCOPE = "scour_out_of_scope"
 #: meta key: the start request that this is, or that led here by redirects or retries, has been counted; False once it
-#: has ended, so that meta which a callback or errback copies counts nothing.
+#: has ended out of scope, so that meta which an errback copies counts nothing.
 COUNTED = "scour_start"
 #: Where the counts of an earlier run are kept in ``spider.state``: ``[seen, lost]``.
 STATE = "scrapy_scour_starts"
@@ -42,14 +41,12 @@ class ScopeMiddleware:
         self.job = job_of(crawler)
         self.job.on_lost.append(self._lost)
         self._hosts_told: set[str] = set()
-        self._starts = [0, 0]  # seen, of those out of scope
+        self._starts = [0, 0]  # start requests seen, and those of them that ended out of scope
         self._first_lost = ""
-        self._answered = False
         for handler, signal in (
             (self.engine_started, signals.engine_started),
             (self.request_scheduled, signals.request_scheduled),
             (self.request_dropped, signals.request_dropped),
-            (self.response_received, signals.response_received),
             (self.spider_idle, signals.spider_idle),
         ):
             crawler.signals.connect(handler, signal=signal)
@@ -63,8 +60,9 @@ class ScopeMiddleware:
         self.job.name_slot(request)
         if self.job.is_waiting(request):
             return  # judged before it went back; judged again when it comes out
-        if request.meta.get("is_start_request") and COUNTED not in request.meta:
-            request.meta[COUNTED] = True
+        meta = request.meta
+        if meta.get("is_start_request") and COUNTED not in meta and not meta.get("depth"):
+            meta[COUNTED] = True
             self._starts[0] += 1
         try:
             self._judge(request)
@@ -100,12 +98,10 @@ class ScopeMiddleware:
             )
             self.job.count.add(stats.OFFSITE_DOMAINS)
         self.job.count.add(stats.OFFSITE_FILTERED)
-        refusal = OutOfScope(
-            f"{verdict.reason} ({verdict.source})",
-            url=without_userinfo(self.job.real_url(request)),
-            trail=request.meta.get("redirect_urls", ()),
-        )
-        raise self.job.lost(request, refusal)
+        url = without_userinfo(self.job.real_url(request))
+        came_by = request.meta.get("redirect_urls")
+        trail = [*came_by, url] if came_by and isinstance(came_by, (list, tuple)) else ()
+        raise self.job.lost(request, OutOfScope(f"{verdict.reason} ({verdict.source})", url=url, trail=trail))
 
     # Whether any start request is left
 
@@ -124,27 +120,20 @@ class ScopeMiddleware:
             request.meta[COUNTED] = False
             self._starts[0] -= 1
 
-    def response_received(self, response: Response, request: Request, spider: Spider) -> None:
-        """Something was answered that is not on its way elsewhere."""
-        if not self.job.fetcher.is_ours(request):
-            self._answered = True
-            if COUNTED in request.meta:
-                request.meta[COUNTED] = False
-
     def _lost(self, request: Request, refusal: OutOfScope) -> None:
-        if not request.meta.get(COUNTED):
+        if not request.meta.get(COUNTED) or request.meta.get("depth"):
             return
         request.meta[COUNTED] = False
         self._starts[1] += 1
         self.job.count.add(stats.SCOPE_STARTS_LOST)
         if not self._first_lost:
-            led = refusal.trail[-1] if len(refusal.trail) > 1 else ""
-            said = f"seed redirected to {led}, out of scope" if led else f"seed {refusal.url} is out of scope"
+            trail = refusal.trail
+            said = f"seed redirected to {trail[-1]}, out of scope" if trail else f"seed {refusal.url} is out of scope"
             self._first_lost = f"{said}: {refusal.reason}"
 
     def spider_idle(self, spider: Spider) -> None:
         seen, lost = self._starts
-        if self._first_lost and lost >= seen and not self._answered:
+        if self._first_lost and lost >= seen and not self.job.count.get(stats.PAGES):
             logger.error(
                 "%s. That was all: %s. Change the start URLs, or allowed_domains and the scope patterns.",
                 self._first_lost,

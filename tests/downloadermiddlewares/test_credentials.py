@@ -80,7 +80,7 @@ async def test_another_port_or_plain_http_is_another_host(sites: Sites) -> None:
         site.page("/x", "x")
     starts = [Request(a.url(path), headers={**SECRETS, "Referer": "https://secret.test/"}, meta=OWN_COOKIE)
               for path in ("/plain", "/port")]  # fmt: skip
-    result = await crawl(starts)
+    result = await crawl(starts, {"REFERRER_POLICY": "unsafe-url"})
     assert len(result.responses) == 2
     for site in (plain, secure):
         assert secrets_in(only(site, "/x")) == {}

@@ -138,7 +138,10 @@ async def test_allow_offsite_covers_hops_on_the_same_host_only(sites: Sites) -> 
     out.redirect("/own", "/secret/1")
     out.page("/secret/1", "page")
     out.redirect("/away", c.url("/"))
-    requests = [Request(out.url(path), meta={"allow_offsite": True}) for path in ("/own", "/away")]
+    (a,) = sites.named("a.test")
+    out.redirect("/in", a.url("/1"))
+    a.redirect("/1", "/secret/1")
+    requests = [Request(out.url(path), meta={"allow_offsite": True}) for path in ("/own", "/away", "/in")]
     plain = [Request(out.url("/plain"))]
     settings = {"SCOUR_SCOPE_EXCLUDE": ["/secret"]}
     result = await crawl([*requests, *plain], settings, domains=["a.test"])
@@ -146,7 +149,9 @@ async def test_allow_offsite_covers_hops_on_the_same_host_only(sites: Sites) -> 
     assert "/plain" not in out.paths()
     assert not touched(c)
     assert isinstance(result.error(out.url("/away")), OutOfScope)
-    assert result.stats["scour/outcome/out_of_scope"] == 2
+    assert isinstance(result.error(a.url("/1")), OutOfScope)
+    assert "/secret/1" not in a.paths()
+    assert result.stats["scour/outcome/out_of_scope"] == 3
 
 
 async def test_a_hop_back_into_the_domains_is_taken(sites: Sites) -> None:
