@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from scrapy_scour.job import Job
 
+#: Statuses whose answers have no body (RFC 9110 15.3.5, 15.3.6).
+_EMPTY = (204, 205)
+
 
 class ContentCheck:
     """The check for one crawl."""
@@ -31,11 +34,11 @@ class ContentCheck:
     def __init__(self, job: Job) -> None:
         self._job = job
 
-    def refusal(
-        self, request: Request, headers: Headers, status: int, *, empty: bool, method: str
-    ) -> ContentTypeRefused | None:
-        """The refusal of an answer with these headers, None when it may come."""
-        if empty or method == "HEAD" or not 200 <= status <= 299 or not self.asks_about(request):
+    def refusal(self, request: Request, headers: Headers, status: int, *, empty: bool) -> ContentTypeRefused | None:
+        """The refusal of an answer with these headers, None when it may come. ``empty``: it is known to have no body."""
+        if empty or status in _EMPTY or request.method == "HEAD":
+            return None
+        if not 200 <= status <= 299 or request.callback is NO_CALLBACK:
             return None
         verdict = wanted(headers.getlist("Content-Type"), self._job.settings.content_types)
         if verdict:
@@ -44,8 +47,3 @@ class ContentCheck:
         return ContentTypeRefused(
             f"{verdict.reason} ({verdict.source})", url=without_userinfo(self._job.real_url(request)), trail=trail
         )
-
-    @staticmethod
-    def asks_about(request: Request) -> bool:
-        """Whether the answer to the request is to be a page."""
-        return request.callback is not NO_CALLBACK

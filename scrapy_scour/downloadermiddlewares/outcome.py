@@ -60,9 +60,7 @@ class OutcomeMiddleware:
 
     def _check_content(self, request: Request, response: Response) -> Response:
         """What no download handler let us see in time, or came from a cache: of the wrong type it is no page either."""
-        refusal = self._content.refusal(
-            request, response.headers, response.status, empty=not response.body, method=request.method
-        )
+        refusal = self._content.refusal(request, response.headers, response.status, empty=not response.body)
         if refusal is not None:
             refusal.response = response
             raise refusal

@@ -37,11 +37,12 @@ class ContentTypeExtension:
         return cls(crawler)
 
     def headers_received(self, headers: Headers, body_length: int | None, request: Request, spider: Spider) -> None:
-        refusal = self._check.refusal(request, headers, 200, empty=body_length == 0, method=request.method)
-        if refusal is None:
+        empty = body_length == 0
+        if self._check.refusal(request, headers, 200, empty=empty) is None:  # the common case, told at little cost
             return
         status = compat.status_of_headers()
-        if status is not None and 200 <= status <= 299:
+        refusal = None if status is None else self._check.refusal(request, headers, status, empty=empty)
+        if refusal is not None:
             clock = self.job.clock_of(request)
             if clock is not None:
                 clock.answered_well()  # an answer that is not to our liking is no refusal for rate
