@@ -35,7 +35,7 @@ class ContentCheck:
         self._job = job
 
     def refusal(self, request: Request, headers: Headers, status: int, *, empty: bool) -> ContentTypeRefused | None:
-        """The refusal of an answer with these headers, None when it may come. ``empty``: it is known to have no body."""
+        """The refusal of an answer with these headers, None when it may come. ``empty``: it surely has no body."""
         if empty or status in _EMPTY or request.method == "HEAD":
             return None
         if not 200 <= status <= 299 or request.callback is NO_CALLBACK:

@@ -112,15 +112,15 @@ async def test_other_statuses_redirects_heads_and_empty_answers_keep_their_meani
     site.sequence("/busy", [Answer("later", 429, {**VIDEO, "Retry-After": "0.2"}), Answer("{}", headers=json)])
     site.page("/head", headers=VIDEO)
     site.page("/empty", "", headers={"Content-Type": None})
-    site.page("/none", "", status=204, headers={"Content-Type": None})
+    site.page("/void", "", status=204, headers={"Content-Type": None})
     site.page("/unnamed", "<p>x</p>", headers={"Content-Type": None})
-    urls = [site.url(path) for path in ("/json", "/moved", "/gone", "/busy", "/empty", "/none", "/unnamed", "/no")]
+    urls = [site.url(path) for path in ("/json", "/moved", "/gone", "/busy", "/empty", "/void", "/unnamed", "/no")]
     result = await crawl(
         [*urls, Request(site.url("/head"), method="HEAD")],
         {"SCOUR_CONTENT_TYPES": "application/json", "SCOUR_RETRY_WAITS": [0.2], "HTTPERROR_ALLOW_ALL": True},
     )
     assert set(result.urls()) == {
-        site.url(path) for path in ("/json", "/json?2", "/gone", "/busy", "/empty", "/none", "/head")
+        site.url(path) for path in ("/json", "/json?2", "/gone", "/busy", "/empty", "/void", "/head")
     }
     assert result.page(site.url("/gone")).body == b"<p>gone</p>"
     assert len(site.requests("/busy")) == 2
