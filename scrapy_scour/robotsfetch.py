@@ -46,7 +46,7 @@ MOST_SENT = 10
 _UNREADABLE = "its encoding cannot be read"
 
 
-class RobotsFetchEnded(IgnoreRequest):
+class _FetchEnded(IgnoreRequest):
     """A robots.txt request of ours was given up: it took too long, or the crawl is ending."""
 
 
@@ -97,13 +97,13 @@ class RobotsFetcher:
     def passed(self, request: Request) -> None:
         """The request is about to go to the network.
 
-        Raises RobotsFetchEnded when middlewares would send it again and again.
+        Raises IgnoreRequest when middlewares would send it again and again.
         """
         exchange = self._exchange(request)
         assert exchange is not None
         exchange.sent += 1
         if exchange.sent > MOST_SENT:
-            raise RobotsFetchEnded(f"middlewares sent it {MOST_SENT} times")
+            raise _FetchEnded(f"middlewares sent it {MOST_SENT} times")
         exchange.request, exchange.awaited, exchange.received, exchange.response = request, True, 0, None
         # What a cache added to revalidate its copy: a 304 would be about that copy, not about the rules.
         for name in ("If-None-Match", "If-Modified-Since"):
@@ -164,7 +164,9 @@ class RobotsFetcher:
                 if not isinstance(error, IgnoreRequest):
                     self._job.count.add(stats.ROBOTS_EXCEPTIONS, str(type(error)))
                 problem = f"{type(error).__name__}: {error}".rstrip(": ")
-                if exchange.too_slow:
+                if isinstance(error, _FetchEnded):
+                    problem = str(error)
+                elif exchange.too_slow:
                     problem = f"longer than SCOUR_ROBOTSTXT_TIMEOUT = {self._job.settings.robotstxt_timeout:g} s"
                 return Fetched(Means.NOT_OBTAINED, trail=tuple(trail), problem=problem)
             self._job.count.add(stats.ROBOTS_RESPONSES)
@@ -259,7 +261,7 @@ class RobotsFetcher:
             del timers[:-1]
             why = self._overdue(exchange)
             if why and not done.called:
-                done.errback(RobotsFetchEnded(why))
+                done.errback(_FetchEnded(why))
 
         timers = [compat.later(step, look)]
         try:
@@ -279,13 +281,13 @@ class RobotsFetcher:
         if dispatched_at is not None:
             if job.now() - dispatched_at > timeout + GRACE_S:
                 exchange.too_slow = True
-                return f"it took longer than {timeout:g} s"
+                return f"longer than SCOUR_ROBOTSTXT_TIMEOUT = {timeout:g} s"
         elif compat.is_closing(job.crawler):
             # It waits for its host's turn; a crawl that ends does not.
             compat.fail_queued(
                 job.crawler.engine.downloader,
                 lambda queued: queued is request,
-                lambda _: RobotsFetchEnded("the crawl is ending"),
+                lambda _: _FetchEnded("the crawl is ending"),
             )
         return ""
 
