@@ -309,6 +309,28 @@ async def test_a_delay_that_another_process_reported_is_kept(sites: Sites, queue
     assert_gaps(b.log, 0.3, at_least=4)
 
 
+async def test_a_reported_delay_over_the_maximum_does_not_keep_the_run_from_ending(sites: Sites) -> None:
+    (site,) = sites.named("a.test")
+    site.default = Answer("page")
+    requests = [Request(site.url(f"/{n}"), meta={"scour_crawl_delays": {"a.test": 1e9}}) for n in range(3)]
+    result = await crawl(requests, {"ROBOTSTXT_OBEY": False, "SCOUR_CRAWL_DELAY_MAX": 0.2})
+    assert_clean(result)
+    assert len(result.responses) == 3
+    assert_gaps(site.log, 0.2, at_least=3)
+
+
+async def test_hops_from_many_hosts_take_their_turn_at_the_one_they_lead_to(sites: Sites) -> None:
+    hub, *others = sites.named("hub.test", "h1.test", "h2.test", "h3.test", "h4.test")
+    asking(hub, 0.2)
+    for number, site in enumerate(others):
+        site.robots("")
+        site.redirect("/x", hub.url(f"/{number}"))
+    result = await crawl([site.url("/x") for site in others])
+    assert_clean(result)
+    assert len(result.responses) == 4
+    assert_gaps(hub.log, 0.2, at_least=5)
+
+
 async def test_other_hosts_are_not_slowed_by_one_that_asks_for_a_delay(sites: Sites) -> None:
     a, b = sites.named("a.test", "b.test")
     asking(a, 0.3)

@@ -294,7 +294,7 @@ class PaceStore:
                 clock.last_end = max(clock.last_end, now + min(at - wall, 0.0))
         for host, seconds in asked.items():
             if isinstance(host, str) and _is_number(seconds) and not self.clock(host, now).asked_s:
-                self.clock(host, now).ask(BEFORE, float(seconds))
+                self.clock(host, now).ask(BEFORE, min(float(seconds), _DAY_S))
         for host, entry in held.items():
             if isinstance(host, str) and isinstance(entry, dict):
                 self._load_hold(self.clock(host, now), entry, now, wall)

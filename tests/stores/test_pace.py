@@ -348,6 +348,12 @@ def test_a_wall_clock_that_went_back_does_not_put_an_answer_into_the_future() ->
     assert after.clock("a.test", 7.0).wait_s(7.0) == 5.0
 
 
+def test_an_asked_delay_is_never_restored_as_more_than_a_day() -> None:
+    state = {"version": 1, "asked": {"a.test": 1e300}, "held": {}, "counts": {}, "ended": {"a.test": WALL}}
+    clock = loaded(state).clock("a.test", 0.0)
+    assert clock.wait_s(0.0) == clock.asked_s == 86_400.0
+
+
 def test_a_wait_of_our_own_is_never_restored_as_more_than_a_day() -> None:
     entry = {"until": 1e300, "why": "backoff", "probing": False, "incidents": 0, "in_a_row": 0, "wait": 0.0}
     state = {"version": 1, "asked": {}, "ended": {}, "counts": {}, "held": {"a.test": entry}}

@@ -1,0 +1,244 @@
+"""A crawl that is stopped and taken up again (JOBDIR) goes on as politely as it was: holds, delays, levels."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.exceptions import CloseSpider
+
+from scrapy_scour.exceptions import RateLimited
+from tests.support.crawl import crawl, process_environment, write_project
+from tests.support.site import Answer, Seen, Site, Sites
+
+SLACK = 0.02
+
+
+class Stopping(Spider):
+    """Fetches its URLs; the page whose address ends in /stop stops the crawl."""
+
+    name = "stopping"
+    urls: list[str]
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.pages: list[str] = []
+        self.failures: list[BaseException] = []
+        for url in self.urls:
+            yield Request(url, self.parse, errback=self.failed)
+
+    def parse(self, response: Any) -> None:
+        self.pages.append(response.url)
+        if response.url.endswith("/stop"):
+            raise CloseSpider("stopped by the test")
+
+    def failed(self, failure: Any) -> None:
+        self.failures.append(failure.value)
+
+
+def open_site(site: Site) -> Site:
+    site.robots("")
+    site.default = Answer("page")
+    return site
+
+
+def pages_of(site: Site) -> list[Seen]:
+    return [seen for seen in site.requests() if seen.path != "/robots.txt"]
+
+
+def state_of(jobdir: Path) -> dict[str, Any]:
+    whole = pickle.loads((jobdir / "spider.state").read_bytes())
+    return dict(whole["scrapy_scour"])
+
+
+async def stopped_during_a_hold(sites: Sites, jobdir: Path, seconds: int, **settings: Any) -> tuple[Site, list[str]]:
+    """A crawl that is stopped while ``a.test`` is left alone; its other pages are still to come."""
+    a, b = map(open_site, sites.named("a.test", "b.test"))
+    a.sequence("/r", [Answer("later", 429, {"Retry-After": str(seconds)}), Answer("page")])
+    b.page("/stop", "stop", delay=0.3)
+    urls = [a.url("/r"), *(a.url(f"/{n}") for n in range(3)), b.url("/stop")]
+    values = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
+    values["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
+    result = await crawl(Stopping, {**values, **settings}, jobdir=jobdir, spider_args={"urls": urls})
+    assert result.package_tracebacks == []
+    assert [seen.path for seen in pages_of(a)] == ["/r"]
+    return a, urls
+
+
+async def test_a_hold_is_kept_after_a_graceful_stop_and_resume_and_nothing_is_lost(
+    sites: Sites, tmp_path: Path
+) -> None:
+    a, urls = await stopped_during_a_hold(sites, tmp_path, 2)
+    held = state_of(tmp_path)["held"]["a.test"]
+    assert (held["why"], held["probing"], held["incidents"], held["in_a_row"]) == ("retry_after", True, 1, 1)
+    json.dumps(state_of(tmp_path), allow_nan=False)
+    result = await crawl(Stopping, jobdir=tmp_path, spider_args={"urls": urls})
+    first, second, *_ = [seen for seen in a.requests() if seen.at > (pages_of(a)[0].ended or 0)]
+    assert first.at - (pages_of(a)[0].ended or 0) >= 2.0 - SLACK
+    assert second.at > (first.ended or 0)
+    assert sorted(result.spider.pages) == sorted(urls[:4])  # type: ignore[union-attr]
+    assert result.finish_reason == "finished"
+    assert result.package_tracebacks == []
+    assert state_of(tmp_path)["held"]["a.test"]["incidents"] == 1  # the level, until it is forgiven
+    assert state_of(tmp_path)["held"]["a.test"]["in_a_row"] == 0
+
+
+async def test_stock_forgets_everything(sites: Sites, tmp_path: Path) -> None:
+    a, b = map(open_site, sites.named("a.test", "b.test"))
+    a.sequence("/r", [Answer("later", 429, {"Retry-After": "2"}), Answer("page")])
+    b.page("/stop", "stop", delay=0.3)
+    await crawl(Stopping, stock=True, spider_args={"urls": [a.url("/r"), b.url("/stop")]}, jobdir=tmp_path)
+    await crawl(Stopping, stock=True, spider_args={"urls": [a.url("/again")]}, jobdir=tmp_path)
+    assert a.requests()[-1].path == "/again"
+    assert a.requests()[-1].at - (a.requests("/r")[0].ended or 0) < 1.5
+
+
+async def test_an_asked_delay_runs_on_over_the_restart(sites: Sites, tmp_path: Path) -> None:
+    (a,) = sites.named("a.test")
+    a.robots("User-agent: *\nCrawl-delay: 0.8\n")
+    a.default = Answer("page")
+    urls = [a.url("/stop"), a.url("/1")]
+    settings = {"SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue"}
+    first = await crawl(Stopping, settings, jobdir=tmp_path, spider_args={"urls": urls})
+    assert a.paths() == ["/robots.txt", "/stop"]
+    assert state_of(tmp_path)["asked"] == {"a.test": 0.8}
+    second = await crawl(Stopping, settings, jobdir=tmp_path, spider_args={"urls": urls})
+    assert a.paths() == ["/robots.txt", "/stop", "/robots.txt", "/1"]
+    assert min(a.gaps()) >= 0.8 - SLACK
+    assert first.package_tracebacks == second.package_tracebacks == []
+
+
+async def test_a_time_over_the_maximum_is_kept_and_the_hosts_requests_fail_until_then(
+    sites: Sites, tmp_path: Path
+) -> None:
+    a, urls = await stopped_during_a_hold(sites, tmp_path, 3600)
+    result = await crawl(Stopping, jobdir=tmp_path, spider_args={"urls": [*urls, a.url("/new")]})
+    assert [seen.path for seen in a.requests()] == ["/robots.txt", "/r"]
+    assert result.finish_reason == "finished"
+    failures = result.spider.failures  # type: ignore[union-attr]
+    assert failures
+    assert {type(failure) for failure in failures} == {RateLimited}
+    assert result.package_tracebacks == []
+
+
+async def test_a_crawl_that_stopped_for_a_long_time_stops_again_and_loses_nothing(sites: Sites, tmp_path: Path) -> None:
+    over = {"SCOUR_RETRY_AFTER_OVER_MAX": "spider"}
+    a, urls = await stopped_during_a_hold(sites, tmp_path, 3600, **over)
+    again = await crawl(Stopping, over, jobdir=tmp_path, spider_args={"urls": urls})
+    assert again.finish_reason == "scour_rate_limited"
+    assert [seen.path for seen in a.requests()] == ["/robots.txt", "/r"]
+    # An hour later
+    whole = pickle.loads((tmp_path / "spider.state").read_bytes())
+    whole["scrapy_scour"]["held"]["a.test"]["until"] -= 3600
+    (tmp_path / "spider.state").write_bytes(pickle.dumps(whole))
+    last = await crawl(Stopping, over, jobdir=tmp_path, spider_args={"urls": urls})
+    assert last.finish_reason == "finished"
+    assert {*urls[:4]} <= {*last.spider.pages}  # type: ignore[union-attr]
+    assert again.package_tracebacks == last.package_tracebacks == []
+
+
+DAMAGED: list[Any] = [
+    [],
+    "state",
+    {"version": 1},
+    {"version": 1, "asked": [], "held": 3, "ended": None, "counts": "x"},
+    {
+        "version": 1,
+        "asked": {"a.test": "soon", 3: 4.0, "b.test": float("nan")},
+        "held": {"a.test": [1, 2], "b.test": {"until": "never"}, 5: {}},
+        "ended": {"a.test": None},
+        "counts": {"a.test": "many", "b.test": -3},
+    },
+    {"version": 99, "asked": {"a.test": 1e9}},
+]
+
+
+@pytest.mark.parametrize("damage", [*DAMAGED, b"no pickle at all", b""], ids=lambda value: repr(value)[:30])
+async def test_a_damaged_state_costs_waits_never_the_crawl(sites: Sites, tmp_path: Path, damage: Any) -> None:
+    site = open_site(sites())
+    bytes_ = damage if isinstance(damage, bytes) else pickle.dumps({"scrapy_scour": damage, "mine": 1})
+    (tmp_path / "spider.state").write_bytes(bytes_)
+    result = await crawl(
+        Stopping,
+        {"SCOUR_MAX_REQUESTS_PER_DOMAIN": 2},
+        jobdir=tmp_path,
+        spider_args={"urls": [site.url(f"/{n}") for n in range(3)]},
+    )
+    assert len(result.spider.pages) == 2  # type: ignore[union-attr]
+    assert result.finish_reason == "finished"
+    assert result.package_tracebacks == []
+    assert state_of(tmp_path)["counts"] == {site.host: 2}
+
+
+SPIDER = """
+import scrapy
+from scrapy.exceptions import CloseSpider
+
+class Stopping(scrapy.Spider):
+    name = "stopping"
+
+    async def start(self):
+        for path in ("r", "0", "1"):
+            yield scrapy.Request(self.a + path)
+        yield scrapy.Request(self.b + "stop")
+
+    def parse(self, response):
+        if response.url.endswith("stop"):
+            raise CloseSpider("stopped by the test")
+"""
+
+
+@pytest.mark.deadline(40)
+def test_a_crawl_killed_during_a_hold_resumes_and_keeps_what_the_last_graceful_stop_kept(
+    sites: Sites, tmp_path: Path
+) -> None:
+    a, b = map(open_site, sites.named("a.test", "b.test"))
+    a.sequence("/r", [Answer("later", 429, {"Retry-After": "6"}), Answer("page")])
+    b.page("/stop", "stop", delay=0.3)
+    settings = """
+ADDONS = {"scrapy_scour.Addon": 500}
+JOBDIR = "job"
+CONCURRENT_REQUESTS_PER_DOMAIN = 1
+SCHEDULER_DISK_QUEUE = "scrapy.squeues.PickleFifoDiskQueue"
+"""
+    project = write_project(tmp_path, SPIDER, settings)
+    command = [sys.executable, "-m", "scrapy", "crawl", "stopping", "-a", f"a={a.url('/')}", "-a", f"b={b.url('/')}"]
+    from tests.support.crawl import DNS_RESOLVER_SETTING
+    from tests.support.resolver import __name__ as resolver_module
+
+    command += ["-s", f"{DNS_RESOLVER_SETTING}={resolver_module}.ProcessResolver"]
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command, cwd=project, env=process_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    with start() as graceful:
+        output, _ = graceful.communicate(timeout=20)
+    assert graceful.returncode == 0, output[-2000:]
+    assert [seen.path for seen in pages_of(a)] == ["/r"]
+    with start() as killed:
+        assert killed.stdout is not None
+        for line in killed.stdout:  # until it is at work
+            if "Spider opened" in line:
+                break
+        time.sleep(0.3)
+        os.kill(killed.pid, signal.SIGKILL)
+    assert [seen.path for seen in pages_of(a)] == ["/r"]
+    with start() as resumed:
+        output, _ = resumed.communicate(timeout=30)
+    assert resumed.returncode == 0, output[-2000:]
+    assert "Traceback" not in output
+    assert "(finished)" in output
+    later = [seen for seen in a.requests() if seen.at > (pages_of(a)[0].ended or 0)]
+    assert later[0].at - (pages_of(a)[0].ended or 0) >= 6.0 - SLACK
+    assert sorted(seen.path for seen in later if seen.path != "/robots.txt") == ["/0", "/1", "/r"]
