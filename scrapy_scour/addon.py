@@ -39,6 +39,7 @@ EXTENSIONS: dict[str, int | None] = {
     "scrapy_scour.extensions.pacing.PacingExtension": -100,
     "scrapy_scour.extensions.content.ContentTypeExtension": -100,
     "scrapy_scour.extensions.download.DownloadExtension": -100,
+    "scrapy_scour.extensions.paceline.PaceLineExtension": -100,
 }
 
 #: The other settings that the add-on makes, for a project that sets everything itself.

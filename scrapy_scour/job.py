@@ -30,6 +30,7 @@ from scrapy_scour.policy.robots import parse
 from scrapy_scour.policy.scope import Scope, ScopeError
 from scrapy_scour.policy.urls import canonical_host, host_of, origin_of, same_host, without_userinfo
 from scrapy_scour.policy.verdict import Verdict
+from scrapy_scour.report_file import report_problems
 from scrapy_scour.robotsfetch import RobotsFetcher
 from scrapy_scour.robotstxt import RFC9309RobotParser
 from scrapy_scour.settings import ScourSettings, collect, refusal
@@ -62,7 +63,8 @@ class Job:
 
     ``gate_installed`` is True once the host clocks stand before the downloader; until then nothing may be sent.
     ``under_way`` holds the requests that are in the downloader or on their way there, until they have left it.
-    ``on_left(slot key, host)`` is called for each that leaves, ``on_slot_changed(slot key)`` when a delay was written.
+    ``on_left(slot key, host)`` is called for each that leaves, ``on_slot_changed(slot key)`` when a delay was written,
+    ``on_queued(queue, slot key)`` when a slot of our scheduler queue has got its first request or lost its last.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -70,6 +72,7 @@ class Job:
         values, problems = collect(crawler.settings)
         problems += setup_check.problems(crawler.settings)
         problems += file_problems(values.get("outcomes_file"))
+        problems += report_problems(values.get("report_file"), values.get("outcomes_file"))
         self._scope, self._domains = Scope(), None
         try:
             self._scope, self._domains = self._read_scope(values)
@@ -100,6 +103,7 @@ class Job:
         self.spared: set[Request] = set()
         self.on_left: list[Callable[[str, str], None]] = []
         self.on_slot_changed: list[Callable[[str], None]] = []
+        self.on_queued: list[Callable[[Any, str], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float], None]] = []
         self.on_lost: list[Callable[[Request, OutOfScope], None]] = []

@@ -53,7 +53,7 @@ from scrapy_scour.robotsfetch import ROBOTS_REQUEST
 from scrapy_scour.stores.host_marks import ClosedHosts, HostMark
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from scrapy_scour.job import Job
     from scrapy_scour.stores.pace import HostClock
@@ -84,6 +84,8 @@ class Outcomes:
         self.slowest: tuple[float, HostClock] | None = None
         self._slowest_s = 0.0
         self._file: IO[str] | None = None
+        #: Called with each request that became a page.
+        self.on_page: list[Callable[[Request], None]] = []
         self._last: Request | None = None
         self._components: Container[int] = ()
 
@@ -168,6 +170,8 @@ class Outcomes:
             if not 300 <= status <= 399 or self._wants_redirects(request, status):
                 self._job.count.add(stats.PAGES)
                 self.hosts.opened(self._job.host_of(request))
+                for listener in self.on_page:
+                    listener(request)
                 return
             category = FailureCategory.REDIRECT_REFUSED
             reason = f"a redirect (status {status}) that leads nowhere"
@@ -254,17 +258,20 @@ class Outcomes:
         return without_userinfo(self._job.real_url(request))
 
 
-def file_problems(path: str | None) -> list[str]:
-    """What speaks against writing to ``path``, in the words of a refused setting; nothing is made or changed."""
+def file_problems(path: str | None, setting: str = "SCOUR_OUTCOMES_FILE", *, replaced: bool = False) -> list[str]:
+    """What speaks against writing to ``path``, in the words of a refused setting; nothing is made or changed.
+
+    ``replaced``: the file is written beside ``path`` and put in its place, so its folder has to be writable.
+    """
     if path is None:
         return []
-    wrong = f"SCOUR_OUTCOMES_FILE = {path!r}: must be a file that can be written; "
-    folder = Path(path).parent
+    wrong = f"{setting} = {path!r}: must be a file that can be written; "
+    folder = Path(path).resolve().parent if replaced else Path(path).parent
     if Path(path).is_dir():
         return [f"{wrong}it is a folder"]
     if not folder.is_dir():
         return [f"{wrong}there is no folder {str(folder)!r}"]
-    if not os.access(path if Path(path).exists() else folder, os.W_OK):
+    if not os.access(path if Path(path).exists() and not replaced else folder, os.W_OK):
         return [f"{wrong}this user may not write there"]
     return []
 

@@ -255,6 +255,16 @@ class PolitePriorityQueue:
     def __contains__(self, slot: str) -> bool:
         return slot in self.pqueues
 
+    def queued(self, slot: str) -> int:
+        """How many requests wait here for the slot."""
+        queue = self.pqueues.get(slot)
+        return 0 if queue is None else len(queue)
+
+    def decided_by(self, slot: str) -> str:
+        """The host whose clock decides for the slot, as far as is known; its own name when nothing else is."""
+        queue = self.pqueues.get(slot)
+        return slot if queue is None or not queue.host else queue.host
+
     # Slots come and go
 
     def _new(self, slot: str, startprios: Iterable[int] = ()) -> _SlotQueue:
@@ -275,6 +285,8 @@ class PolitePriorityQueue:
         self._turns += 1.0
         queue.turn = self._turns
         self._make_ready(queue)
+        for listener in self._job.on_queued:
+            listener(self, queue.slot)
 
     def _remove(self, queue: _SlotQueue) -> None:
         """Leave nothing behind of a slot that has run dry."""
@@ -285,6 +297,8 @@ class PolitePriorityQueue:
         self._discard(queue)
         self._trim(self._ready)
         self._trim(self._waiting)
+        for listener in self._job.on_queued:
+            listener(self, queue.slot)
 
     def _discard(self, queue: _SlotQueue) -> None:
         queue.close()

@@ -391,6 +391,14 @@ SETTINGS: tuple[Setting, ...] = (
         "One JSON line for each request that did not become a page.",
         _optional(_path),
     ),
+    Setting(
+        "SCOUR_REPORT_FILE",
+        None,
+        "path",
+        "None or a path",
+        "One HTML page about the crawl, written at its end over what was there (needs the extra report).",
+        _optional(_path),
+    ),
 )
 
 
@@ -423,6 +431,7 @@ class ScourSettings:
     max_requests_per_domain: int
     content_types: tuple[str, ...]
     outcomes_file: str | None
+    report_file: str | None
 
     @property
     def throttle(self) -> Throttle | None:

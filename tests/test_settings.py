@@ -48,6 +48,8 @@ GOOD: tuple[tuple[str, Any, Any], ...] = (
     ("SCOUR_MAX_REQUESTS_PER_DOMAIN", "7", 7),
     ("SCOUR_CONTENT_TYPES", "text/html, application/*", ("text/html", "application/*")),
     ("SCOUR_OUTCOMES_FILE", "out.jl", "out.jl"),
+    ("SCOUR_REPORT_FILE", " report.html ", "report.html"),
+    ("SCOUR_REPORT_FILE", "none", None),
 )
 
 BAD: tuple[tuple[str, Any], ...] = (
@@ -92,6 +94,7 @@ BAD: tuple[tuple[str, Any], ...] = (
     ("SCOUR_CONTENT_TYPES", ["html"]),
     ("SCOUR_CONTENT_TYPES", [None]),
     ("SCOUR_OUTCOMES_FILE", 5),
+    ("SCOUR_REPORT_FILE", True),
 )
 
 
