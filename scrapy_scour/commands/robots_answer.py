@@ -234,35 +234,44 @@ class Explainer:
 
     def answer(self, url: str, request: Request, found: Known | Failed) -> Answer:
         """The answer for a URL inside the job, from its robots.txt or the lack of it."""
-        site = self._site(request, found)
-        answer = self._judged(url, request, found, site)
+        try:
+            site = self._site(request, found)
+            answer = self._judged(url, request, found, site)
+        except Exception as error:  # of a parser of the user's own: it permits nothing
+            return Answer(_shown(url), UNKNOWN, f"the robots.txt check failed: {type(error).__name__}: {error}")
         robots = _engine(found)
         if self._all_agents:
             answer = replace(answer, agents=tuple(_for_agents(robots, request.url, site.named)) if robots else ())
         return answer
 
     def _judged(self, url: str, request: Request, found: Known | Failed, site: Site) -> Answer:
-        url = _shown(url)
         if self.job.permission.needs_no_rules(request):
-            return Answer(url, ALLOWED, "robots.txt itself is always allowed (RFC 9309 2.2.2)", site=site)
+            return Answer(_shown(url), ALLOWED, "robots.txt itself is always allowed (RFC 9309 2.2.2)", site=site)
         if isinstance(found, Failed):
             reason = f"robots.txt could not be read: {site.file.problem}; until it can, a crawl fetches no page here"
-            return Answer(url, UNKNOWN, reason, site=site)
-        try:
-            verdict = self.job.permission.verdict(request, found)
-            robots = _engine(found)
-            if verdict and robots is not None:  # a crawl need not know which line allows it
-                ignore = self.job.settings.robotstxt_ignore_wildcard
-                verdict = robots.verdict(request.url, self.identity.token, ignore_wildcard=ignore)
-        except Exception as error:  # a parser of the user's own
-            return Answer(url, UNKNOWN, f"the robots.txt check failed: {type(error).__name__}: {error}", site=site)
+            return Answer(_shown(url), UNKNOWN, reason, site=site)
+        verdict, aside = self._verdict(url, request, found)
         line, rule = _deciding(verdict, site.group)
-        reason = (
-            verdict.source + (f": {rule}" if rule else "") if verdict.source else self._unruled(request, found, site)
-        )
         if verdict and site.too_slow is not None:
-            return Answer(url, REFUSED, f"{site.too_slow.reason} ({site.too_slow.source})", site=site)
-        return Answer(url, ALLOWED if verdict else REFUSED, reason, line, rule, site)
+            return Answer(_shown(url), REFUSED, f"{site.too_slow.reason} ({site.too_slow.source})", site=site)
+        reason = verdict.source or self._unruled(request, found, site)
+        reason += (f": {rule}" if rule else "") + aside
+        return Answer(_shown(url), ALLOWED if verdict else REFUSED, reason, line, rule, site)
+
+    def _verdict(self, url: str, request: Request, found: Known) -> tuple[Verdict, str]:
+        """What the rules say of the request that a crawl would make and of the URL as it was written: both must be
+        allowed. And what is to be said when they differ: Scrapy drops the ``?`` of an empty query.
+        """
+        verdict = self.job.permission.verdict(request, found)
+        robots = _engine(found)
+        if robots is None or not verdict:
+            return verdict, ""
+        ignore = self.job.settings.robotstxt_ignore_wildcard
+        written = robots.verdict(url, self.identity.token, ignore_wildcard=ignore)
+        if not written:
+            return written, f"; a crawl asks for {without_userinfo(request.url)}, which is allowed"
+        # A crawl need not know which line allows it.
+        return robots.verdict(request.url, self.identity.token, ignore_wildcard=ignore), ""
 
     def _unruled(self, request: Request, found: Known, site: Site) -> str:
         """Why a URL is allowed that no rule speaks about."""

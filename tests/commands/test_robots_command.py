@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.robotstxt import RobotParser
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
@@ -277,6 +278,12 @@ def test_an_allowed_url_has_a_reason_too(ask: Ask, rules: str, url: str, reason:
     assert (status, one["verdict"], one["reason"]) == (0, "allowed", reason)
 
 
+def test_a_url_is_refused_when_it_is_refused_as_written_though_scrapy_asks_for_another_spelling(ask: Ask) -> None:
+    status, (one,) = ask("User-agent: *\nDisallow: /x?", "http://site.test/x?")
+    assert (status, one["verdict"], one["line"]) == (1, "refused", 2)
+    assert one["reason"].endswith("; a crawl asks for http://site.test/x, which is allowed")
+
+
 @pytest.mark.parametrize(
     ("settings", "token", "source"),
     [
@@ -375,6 +382,23 @@ def test_a_parser_of_the_users_own_is_asked_instead(ask: Ask) -> None:
     settings = {"ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser"}
     status, (one,) = ask("User-agent: *\nDisallow: /x", "/x/1", settings=settings)
     assert (status, one["verdict"], one["line"]) == (1, "refused", None)
+
+
+class BrokenParser(RobotParser):
+    """A parser that cannot tell."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> BrokenParser:
+        return cls()
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        raise RuntimeError("no idea")
+
+
+def test_a_parser_that_fails_cannot_tell(ask: Ask) -> None:
+    status, (one,) = ask(RULES, "/x", settings={"ROBOTSTXT_PARSER": BrokenParser})
+    assert (status, one["verdict"]) == (2, "unknown")
+    assert "RuntimeError: no idea" in one["reason"]
 
 
 def test_nothing_that_a_site_writes_reaches_a_terminal_as_a_control(
