@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.exceptions import NotConfigured
 from scrapy.http import HtmlResponse
@@ -35,7 +35,6 @@ from scrapy_scour.policy.redirects import (
 from scrapy_scour.policy.urls import origin_of, same_host, without_userinfo
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from typing_extensions import Self
@@ -218,7 +217,7 @@ class _Hops:
             jar = self._cookies.jars[request.meta.get("cookiejar")]
             kept = set()
             for url in (request.url, target):
-                later = request.replace(url=url, headers=None)
+                later = Request(url)
                 jar.add_cookie_header(later)
                 kept |= _cookies_of(later)
             new &= kept

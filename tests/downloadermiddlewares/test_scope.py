@@ -563,16 +563,18 @@ async def test_urls_and_meta_of_any_shape_end_in_an_outcome(sites: Sites) -> Non
     a, b = sites.named("a.test", "b.test")
     a.page("/*", "page")
     a.redirect("/hop", "/landed")
+    a.page("/refresh", refresh("/landed"))
     odd: list[dict[str, Any]] = [
         {"redirect_urls": 5}, {"redirect_times": "x"}, {"redirect_ttl": None}, {"redirect_reasons": 1.5},
         {"scour_trail": "x"}, {"scour_trail": [["GET"]]}, {"scour_off_host": 5}, {"scour_came_by": "x"},
         {"handle_httpstatus_list": 5}, {"handle_httpstatus_list": None}, {"scour_start": "x"},
     ]  # fmt: skip
-    requests = [Request(a.url("/hop"), meta=meta, dont_filter=True) for meta in odd]
+    requests = [Request(a.url(path), meta=meta, dont_filter=True) for meta in odd for path in ("/hop", "/refresh")]
     requests += [Request(f"http://b.test\\@{a.netloc}/"), Request(f"http://{b.netloc}\\.a.test/")]
     result = await crawl(requests, domains=["a.test"])
     assert len(result.responses) + result.stats["scour/outcomes"] == len(requests)
-    assert len(result.responses) == 7
+    assert len(result.responses) == 14
+    assert result.stats["scour/outcome/redirect_refused"] == 8  # how long these chains are is not known
     assert not touched(b)
     assert result.package_tracebacks == []
 
