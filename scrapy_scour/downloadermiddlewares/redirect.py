@@ -20,6 +20,7 @@ from scrapy.utils.response import get_meta_refresh
 from w3lib.url import canonicalize_url
 
 from scrapy_scour import compat, stats
+from scrapy_scour.downloadermiddlewares.redirect_chain import CAME_BY, TRAIL, check_meta, trail_of, wants_status
 from scrapy_scour.exceptions import OutOfScope, RedirectLoop, RedirectRefused, TooManyRedirects
 from scrapy_scour.job import REAL_URL, job_of
 from scrapy_scour.permission import CHECKED_AGENT, ROBOTS_TRIES
@@ -41,11 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: meta key: the chain up to and with this request, ``[[method, url, new cookies until then], ...]``; plain, so that it
-#: survives a disk queue.
-TRAIL = "scour_trail"
-#: meta key: this hop passes the duplicate filter because the chain came by here before; the next hop does not for that.
-CAME_BY = "scour_came_by"
 #: What does not travel to another host: exemptions, and what belongs to the first host's robots check.
 _OF_ONE_HOST = ("allow_offsite", "dont_obey_robotstxt", ROBOTS_TRIES, CHECKED_AGENT, "http_user", "http_pass")
 
@@ -93,7 +89,7 @@ class _Hops:
 
         Raises OutOfScope, RedirectRefused, RedirectLoop or TooManyRedirects.
         """
-        self._check_meta(request)
+        check_meta(request)
         urls = [*request.meta.get("redirect_urls", ()), without_userinfo(request.url)]
         chain: dict[str, Any] = {"url": without_userinfo(request.url), "trail": [*urls, without_userinfo(target)]}
         stays = same_host(request.url, target)
@@ -106,7 +102,7 @@ class _Hops:
             )
             reason = f"redirect {len(urls)} leads out of scope: {verdict.reason} ({verdict.source})"
             raise self.job.lost(request, OutOfScope(reason, **chain))
-        trail = _trail_of(request)
+        trail = trail_of(request)
         cookies = trail[-1][2] + self._new_cookies(request, response, target)
         shown = " -> ".join(shorten_trail(chain["trail"]))
         if is_loop(trail, method, target, cookies):
@@ -145,20 +141,6 @@ class _Hops:
             extra={"spider": self.crawler.spider},
         )
         return hop
-
-    @staticmethod
-    def _check_meta(request: Request) -> None:
-        """Raise RedirectRefused for meta that cannot be read: how long the chain is would not be known."""
-        rules: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
-            ("redirect_times", int, "a whole number"),
-            ("redirect_ttl", int, "a whole number"),
-            ("redirect_urls", (list, tuple), "a list"),
-            ("redirect_reasons", (list, tuple), "a list"),
-        )
-        for key, kind, rule in rules:
-            value = request.meta.get(key, kind)
-            if value is not kind and not isinstance(value, kind):
-                raise RedirectRefused(f"meta[{key!r}] = {value!r} must be {rule}", url=without_userinfo(request.url))
 
     def _request(
         self, request: Request, response: Response, target: str, *, method: str, keep_body: bool, stays: bool
@@ -233,29 +215,6 @@ def _shown(request: Request) -> str:
     return f"<{request.method} {without_userinfo(request.url)}>"
 
 
-def _trail_of(request: Request) -> list[Any]:
-    """The chain up to and with this request; one that leads elsewhere came with copied meta and is not its own."""
-    here = [request.method, trail_key(request.url)]
-    trail = request.meta.get(TRAIL)
-    if isinstance(trail, (list, tuple)) and all(_is_entry(entry) for entry in trail):
-        entries = [[*entry] for entry in trail]
-        if entries and entries[-1][:2] == here:
-            return entries
-    return [[*here, 0]]
-
-
-def _is_entry(entry: Any) -> bool:
-    return isinstance(entry, (list, tuple)) and [type(part) for part in entry] == [str, str, int]
-
-
-def _handled_by_user(status: int, statuses: Any) -> bool:
-    """Whether a ``handle_httpstatus_list`` names the status; anything that is no collection names none."""
-    try:
-        return status in (statuses or ())
-    except TypeError:
-        return False
-
-
 class RedirectMiddleware(_Hops):
     """Redirects by status 301, 302, 303, 307 and 308. ``REDIRECT_MAX_TIMES = 0`` hands them back."""
 
@@ -267,8 +226,8 @@ class RedirectMiddleware(_Hops):
             not self.max_redirect_times
             or meta.get("dont_redirect", False)
             or REAL_URL in meta  # the answer of a service, not of the site
-            or _handled_by_user(response.status, getattr(self.crawler.spider, "handle_httpstatus_list", ()))
-            or _handled_by_user(response.status, meta.get("handle_httpstatus_list", ()))
+            or wants_status(response.status, getattr(self.crawler.spider, "handle_httpstatus_list", ()))
+            or wants_status(response.status, meta.get("handle_httpstatus_list", ()))
             or meta.get("handle_httpstatus_all", False)
         ):
             return response
@@ -283,7 +242,7 @@ class RedirectMiddleware(_Hops):
         )
 
     def _target(self, request: Request, response: Response) -> str:
-        self._check_meta(request)
+        check_meta(request)
         locations = set(response.headers.getlist("Location"))
         if len(locations) == 1:
             target = resolve_location(request.url, locations.pop())
