@@ -14,6 +14,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.pipelines.files import FilesPipeline
+from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_scour.exceptions import OutOfScope, SettingsError
 from tests.support.crawl import Requests, Result, crawl, run_scrapy, write_project
@@ -50,11 +51,13 @@ def lay_ways_out(a: Site, b: Site) -> list[str]:
 async def test_nothing_at_all_is_sent_to_the_host_of_a_hop_out_of_scope(sites: Sites) -> None:
     a, b = sites.named("a.test", "b.test")
     ways = lay_ways_out(a, b)
+    a.redirect("/unknown", "http://b.example/")  # the test's resolver fails a crawl that as much as asks for it
     a.page("/noscript", f"<noscript>{refresh(b.url('/x'))}</noscript>")
     # Both as start() yields them, past the duplicate filter, and as links are.
     starts = [Request(a.url(f"/{way}"), dont_filter=filtered) for way in ways for filtered in (True, False)]
-    result = await crawl([*starts, a.url("/noscript")], domains=["a.test"])
+    result = await crawl([*starts, a.url("/unknown"), a.url("/noscript")], domains=["a.test"])
     assert not touched(b)
+    assert isinstance(result.error(a.url("/unknown")), OutOfScope)
     assert result.urls() == [a.url("/noscript")]
     for way in ways:
         refusals = [failed.error for failed in result.errors if failed.url == a.url(f"/{way}")]
@@ -65,7 +68,7 @@ async def test_nothing_at_all_is_sent_to_the_host_of_a_hop_out_of_scope(sites: S
             assert refusal.trail == (a.url(f"/{way}"), b.url(f"/from-{way}"))
             assert "redirect 1 " in refusal.reason
             assert "'b.test' is not in allowed_domains" in refusal.reason
-    assert result.stats["scour/outcome/out_of_scope"] == 2 * len(ways)
+    assert result.stats["scour/outcome/out_of_scope"] == 2 * len(ways) + 1
     assert "scour/redirect/hops" not in result.stats
     assert result.finish_reason == "finished"  # one start request had a page
     assert result.tracebacks == []
@@ -160,6 +163,57 @@ async def test_a_hop_back_into_the_domains_is_taken(sites: Sites) -> None:
     a.page("/in", "in")
     result = await crawl([out.url("/")], domains=["a.test"])
     assert result.urls() == [a.url("/in")]
+
+
+async def test_a_redirect_from_the_page_cache_is_judged_by_the_scope_of_today(sites: Sites, tmp_path: Path) -> None:
+    a, b = sites.named("a.test", "b.test")
+    a.redirect("/", b.url("/x"))
+    b.page("/x", "page")
+    cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
+    assert (await crawl([a.url("/")], cache)).urls() == [b.url("/x")]
+    asked = len(b.log)
+    result = await crawl([a.url("/")], cache, domains=["a.test"])
+    assert result.stats["httpcache/hit"] >= 1
+    assert isinstance(result.error(a.url("/")), OutOfScope)
+    assert len(b.log) == asked
+
+
+async def test_a_hop_is_judged_again_when_it_leaves_the_queue_of_an_interrupted_crawl(
+    sites: Sites, tmp_path: Path
+) -> None:
+    """The job goes on with a narrower boundary: what waits on disk is held to it."""
+    (a,) = sites.named("a.test")
+    a.redirect("/1", "/old/2")
+    a.page("/old/2", "page")
+
+    class Stopped(Requests):
+        @classmethod
+        def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Stopped:
+            spider: Stopped = super().from_crawler(crawler, *args, **kwargs)  # type: ignore[assignment]
+            crawler.signals.connect(spider.downloaded, signal=signals.response_downloaded)
+            return spider
+
+        def downloaded(self, response: Response) -> None:
+            if response.status == 302:
+                assert self.crawler.engine is not None
+                deferred_from_coro(self.crawler.engine.close_spider_async(reason="stopped"))
+
+        async def start(self) -> AsyncIterator[Any]:
+            for one in self.start_with:
+                yield Request(str(one), callback=self.parse, errback=self.record_failure)
+
+    arguments: dict[str, Any] = {"start": [a.url("/1")], "result": Result()}
+    first = await crawl(Stopped, jobdir=tmp_path, spider_args=arguments)
+    assert first.finish_reason == "stopped"
+    assert a.requests("/old/2") == []
+    arguments = {"start": [], "result": (had := Result())}
+    second = await crawl(Stopped, {"SCOUR_SCOPE_EXCLUDE": ["/old/"]}, jobdir=tmp_path, spider_args=arguments)
+    assert a.requests("/old/2") == []
+    (failed,) = had.errors
+    assert isinstance(failed.error, OutOfScope)
+    assert failed.error.trail == (a.url("/1"), a.url("/old/2"))
+    assert second.finish_reason == "scour_out_of_scope"  # the seed of the first run had left the scope, too
+    assert second.messages(40, "scrapy_scour")[0].startswith(f"seed redirected to {a.url('/old/2')}, out of scope")
 
 
 # Patterns
