@@ -99,7 +99,7 @@ class Job:
         self.gate_installed = False
         self.under_way = UnderWay()
         self.began_at: dict[Request, float] = {}
-        #: Requests that were refused for rate in an incident that another one began: not held against them.
+        #: Requests that were refused for rate in a way that is not held against them (``downloadermiddlewares.retry``).
         self.spared: set[Request] = set()
         self.on_left: list[Callable[[str, str], None]] = []
         self.on_slot_changed: list[Callable[[str], None]] = []
@@ -378,8 +378,10 @@ class Job:
 
     def may_repeat(self, name: str) -> bool:
         """Whether a request to the host may be sent again at once, unseen by anybody, when its connection breaks."""
+        if self.settings.max_requests_per_domain or self.settings.retry_backoff:
+            return False
         clock = self.pace.known(canonical_host(name))
-        return not self.settings.max_requests_per_domain and (clock is None or not clock.one_at_a_time)
+        return clock is None or not clock.one_at_a_time
 
     def dispatched(self, request: Request, clock: HostClock | None) -> None:
         self.under_way.sent(request)
