@@ -22,6 +22,28 @@ def open_site(site: Site) -> Site:
     return site
 
 
+class Phases(Spider):
+    """The first requests, and when each of them has ended, the others."""
+
+    name = "phases"
+    first: list[Request]
+    then: list[Request]
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.left = len(self.first)
+        for request in self.first:
+            yield request.replace(callback=self.ended, errback=self.ended)
+
+    def ended(self, result: Any) -> Any:
+        self.left -= 1
+        if not self.left:
+            for request in self.then:
+                yield request.replace(callback=self.nothing)
+
+    def nothing(self, response: Any) -> None:
+        pass
+
+
 def pages_of(site: Site) -> list[Seen]:
     return [seen for seen in site.requests() if seen.path != "/robots.txt"]
 
@@ -65,17 +87,10 @@ async def test_retries_and_hops_count_for_the_host_that_got_them_and_refusals_do
     a.redirect("/r1", "/r2")
     a.redirect("/r2", "/r3")
     a.redirect("/r3", b.url("/landed"))
-    start = [
-        Request(a.url("/private/1"), priority=9),
-        Request(a.url("/private/2"), priority=9),
-        Request(a.url("/broken"), priority=8),
-        Request(a.url("/closed"), priority=7),
-        Request(a.url("/r1"), priority=6),
-        *(Request(a.url(f"/{n}")) for n in range(10)),
-        *(Request(b.url(f"/{n}"), priority=-1) for n in range(20)),
-    ]
+    first = [Request(a.url(path)) for path in ("/private/1", "/private/2", "/broken", "/closed", "/r1")]
+    then = [Request(site.url(f"/{n}")) for site, most in ((a, 10), (b, 20)) for n in range(most)]
     settings = {"SCOUR_MAX_REQUESTS_PER_DOMAIN": 12, "RETRY_TIMES": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 2}
-    result = await crawl(start, settings)
+    result = await crawl(Phases, settings, spider_args={"first": first, "then": then})
     assert len(pages_of(a)) == 12
     assert len(a.requests("/broken")) == 3
     assert len(a.requests("/closed")) == 3
@@ -156,6 +171,7 @@ class StopAfter(Spider):
 async def test_a_resumed_crawl_goes_on_counting(sites: Sites, tmp_path: Path, spelling: str) -> None:
     (site,) = sites.named("a.test")
     open_site(site)
+    site.default = Answer("page", delay=0.05)
     urls = [f"http://{spelling}:{site.port}/{n}" for n in range(30)]
     settings = {"SCOUR_MAX_REQUESTS_PER_DOMAIN": 10, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
     first = await crawl(StopAfter, settings, jobdir=tmp_path / "job", spider_args={"urls": urls, "after": 4})

@@ -202,7 +202,7 @@ def test_a_crawl_killed_during_a_hold_resumes_and_keeps_what_the_last_graceful_s
     sites: Sites, tmp_path: Path
 ) -> None:
     a, b = map(open_site, sites.named("a.test", "b.test"))
-    a.sequence("/r", [Answer("later", 429, {"Retry-After": "6"}), Answer("page")])
+    a.sequence("/r", [Answer("later", 429, {"Retry-After": "5"}), Answer("page")])
     b.page("/stop", "stop", delay=0.3)
     settings = """
 ADDONS = {"scrapy_scour.Addon": 500}
@@ -240,5 +240,5 @@ SCHEDULER_DISK_QUEUE = "scrapy.squeues.PickleFifoDiskQueue"
     assert "Traceback" not in output
     assert "(finished)" in output
     later = [seen for seen in a.requests() if seen.at > (pages_of(a)[0].ended or 0)]
-    assert later[0].at - (pages_of(a)[0].ended or 0) >= 6.0 - SLACK
+    assert later[0].at - (pages_of(a)[0].ended or 0) >= 5.0 - SLACK
     assert sorted(seen.path for seen in later if seen.path != "/robots.txt") == ["/0", "/1", "/r"]

@@ -3,8 +3,9 @@
 A 429 or 503 holds the whole host before this middleware sees it; here it is only decided whether the request itself is
 tried again. It goes back to the scheduler and is handed out when its host may be asked.
 
-Of the answers that say "later" in one incident only the first counts against its request: the others had been sent
-before anybody knew, and a host that lets few through at a time would use up their retries.
+What counts against a request is that it failed, not that its host was asked too much: not an answer "later" in an
+incident that another request began, nor one that names a time while the host otherwise answers well. A host that lets
+few through at a time would use up the retries of pages that it would have given later.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from scrapy.utils.response import response_status_message
 
 from scrapy_scour import compat
 from scrapy_scour.job import job_of
+
+#: meta key: how often an answer "later" was not held against the request; past ``MOST_SPARED`` it is.
+SPARED = "scour_spared"
+MOST_SPARED = 10
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -65,7 +70,8 @@ class RetryMiddleware:
         times, most = meta.get("retry_times", 0), meta.get("max_retry_times", self.max_retry_times)
         if most is None:
             most = self.max_retry_times
-        spared = spared and most > 0
+        before = meta.get(SPARED, 0)
+        spared = spared and most > 0 and before < MOST_SPARED
         options: dict[str, Any] = {}
         if compat.RETRY_HAS_GIVE_UP_LEVEL:
             options["give_up_log_level"] = meta.get("give_up_log_level", self._give_up_log_level)
@@ -79,4 +85,5 @@ class RetryMiddleware:
         )
         if retry is not None and spared:
             retry.meta["retry_times"] = times
+            retry.meta[SPARED] = before + 1
         return retry

@@ -18,6 +18,7 @@ from scrapy_scour import compat, stats
 from scrapy_scour.exceptions import RateLimited
 from scrapy_scour.job import job_of
 from scrapy_scour.permission import CRAWL_DELAYS
+from scrapy_scour.policy.pacing import asked_delay
 from scrapy_scour.policy.retry import LATER, Pause, backoff_s, pause
 from scrapy_scour.policy.retry_after import retry_after_s
 from scrapy_scour.policy.urls import canonical_host, without_userinfo
@@ -110,8 +111,10 @@ class PacingExtension:
                 continue
             if math.isfinite(seconds) and seconds > 0 and canonical_host(host):
                 clock = self.job.pace.clock(canonical_host(host), self.job.now())
-                if seconds > clock.asked_s:
-                    clock.ask(CRAWL_DELAYS, float(seconds))
+                # Whether a host that asks for more is skipped is decided where its own robots.txt is read.
+                kept = asked_delay(float(seconds), self.job.settings.crawl_delay_max, "clamp").seconds
+                if kept > clock.asked_s:
+                    clock.ask(CRAWL_DELAYS, kept)
 
     # What answers say
 
@@ -144,11 +147,11 @@ class PacingExtension:
         """The host said "later": leave all of it alone."""
         job, now = self.job, self.job.now()
         new = clock.refused_for_rate(now, job.began_at.get(request, now))
-        if not new:
-            job.spared.add(request)
         asked = retry_after_s(
             response.headers.getlist("Retry-After"), response_date=response.headers.get("Date"), wall_now=job.wall()
         )
+        if not new or (asked is not None and clock.incidents_in_a_row == 1):
+            job.spared.add(request)
         settings = job.settings
         decided = pause(
             asked,

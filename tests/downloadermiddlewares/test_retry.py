@@ -124,6 +124,24 @@ async def test_one_page_that_always_says_later_ends_while_the_others_of_its_host
     assert result.package_tracebacks == []
 
 
+async def test_a_time_that_is_named_is_waited_for_and_what_comes_after_counts(sites: Sites) -> None:
+    site = sites()
+    site.robots("")
+    site.default = Answer("page")
+    site.page("/r", "later", 503, headers={"Retry-After": "1"})
+    requests = [Request(site.url("/r"), priority=1), *(Request(site.url(f"/{n}")) for n in range(2))]
+    settings = {"RETRY_TIMES": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 1, "RETRY_PRIORITY_ADJUST": -2}
+    result = await crawl(requests, settings)
+    # While the others are answered well it is not held against the page; when nothing else is left, it is.
+    pages = pages_of(site)
+    assert [seen.path if seen.path == "/r" else "other" for seen in pages] == ["/r", "other", "other", "/r", "/r", "/r"]
+    assert [wait >= 0.98 for wait in gaps(pages)] == [seen.path == "/r" for seen in pages[:-1]]
+    assert len(result.responses) == 2
+    assert len(result.errors) == 1
+    assert result.finish_reason == "finished"
+    assert result.package_tracebacks == []
+
+
 def test_exceptions_may_be_classes_or_paths() -> None:
     from scrapy.settings import Settings
 
