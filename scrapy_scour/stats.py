@@ -88,6 +88,7 @@ RETRY_REASON = Stat("retry/reason_count/{part}", "Retries by reason.")
 
 #: Families whose part is a class name or a reason of Scrapy's own, as in stock.
 OPEN = (ROBOTS_EXCEPTIONS, RETRY_REASON)
+_OPEN_NAMES = frozenset(stat.name for stat in OPEN)
 
 ALL: tuple[Stat, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Stat))
 
@@ -100,7 +101,7 @@ class Counter:
 
     def add(self, stat: Stat, part: str = "", count: int = 1) -> None:
         """Add ``count`` to the key."""
-        if stat in OPEN:
+        if stat.name in _OPEN_NAMES:
             self._stats.inc_value(stat.name.replace("{part}", part), count)
         else:
             self._stats.inc_value(stat.key(part) if stat.parts else stat.name, count)
