@@ -17,6 +17,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 # What no host name holds: the delimiters of a URL, space, controls and a backslash, which browsers read as
 # "/" and Python as part of the host.  Where two readings name two hosts, neither is taken.
 _NO_HOST_CHARACTER = re.compile(r"[\x00-\x20\x7f\\/?#@:\[\]<>^|]")
+_DOTS: Final = ".\u3002\uff0e\uff61"  # RFC 3490 3.1
 _AUTHORITY_WITH_USERINFO = re.compile(r"^(\s*(?:[A-Za-z][A-Za-z0-9+.\-]*:)?[/\\]{2,})[^/?#]*@")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*\Z")
 
@@ -58,13 +59,13 @@ def canonical_host(name: str) -> str:
             return IPv6Address(name).compressed
         except ValueError:
             return ""
+    name = name.rstrip(_DOTS)
     if not name.isascii():
         try:
             name = name.encode("idna").decode("ascii").lower()
         except UnicodeError:
             if any("\ud800" <= character <= "\udfff" for character in name):
                 return ""
-    name = name.removesuffix(".")
     return "" if _NO_HOST_CHARACTER.search(name) else name
 
 

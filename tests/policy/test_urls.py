@@ -49,6 +49,8 @@ ORIGINS: dict[str, str | None] = {
     "http:///x": None,
     "http:a.example": None,
     "http://./": None,
+    "http://../": None,
+    "http://a../": "http://a",
     "http://user@/": None,
     "http://a.example:0/": None,
     "http://a.example:65536/": None,
