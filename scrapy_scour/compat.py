@@ -323,7 +323,7 @@ class _Handlers(dict[str, Any]):
             pool.retryAutomatically = to_site and self._gate.may_repeat(key[1].decode("latin-1"))
             return connection(key, endpoint)
 
-        pool.getConnection = watched
+        pool.getConnection = watched  # type: ignore[method-assign]
 
 
 def supports_slots(downloader_cls: type) -> bool:
