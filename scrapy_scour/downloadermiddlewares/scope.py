@@ -60,9 +60,8 @@ class ScopeMiddleware:
         self.job.name_slot(request)
         if self.job.is_waiting(request):
             return  # judged before it went back; judged again when it comes out
-        meta = request.meta
-        if meta.get("is_start_request") and COUNTED not in meta and not meta.get("depth"):
-            meta[COUNTED] = True
+        if request.meta.get("is_start_request") and COUNTED not in request.meta:
+            request.meta[COUNTED] = True
             self._starts[0] += 1
         try:
             self._judge(request)
@@ -122,7 +121,7 @@ class ScopeMiddleware:
 
     def _lost(self, request: Request, refusal: OutOfScope) -> None:
         if not request.meta.get(COUNTED) or request.meta.get("depth"):
-            return
+            return  # with a depth it is a callback's own request, which has copied its meta
         request.meta[COUNTED] = False
         self._starts[1] += 1
         self.job.count.add(stats.SCOPE_STARTS_LOST)

@@ -244,8 +244,10 @@ async def test_stock_loses_a_loop_without_a_word(sites: Sites) -> None:
     assert (result.responses, result.errors) == ([], [])
 
 
-async def test_a_loop_over_two_hosts_ends_too(sites: Sites) -> None:
-    a, b = sites.named("a.test", "b.test")
+@pytest.mark.parametrize("secure", [False, True], ids=["http", "http and https"])
+async def test_a_loop_over_two_hosts_ends_too(sites: Sites, secure: bool) -> None:
+    a = sites("127.0.3.1", name="a.test")
+    b = sites("127.0.3.2", name="b.test", tls=secure)
     a.redirect("/", b.url("/"))
     b.redirect("/", a.url("/"))
     result = await crawl([a.url("/")])

@@ -403,6 +403,7 @@ async def test_any_other_end_of_a_start_request_is_an_ordinary_crawl(sites: Site
     arguments = {"start": [a.url(path) for path in starts], "result": Result(), "domains": ["a.test"]}
     result = await crawl(Copies, spider_args=arguments)
     assert result.finish_reason == "finished"
+    assert result.stats.get("scour/scope/starts_out_of_scope", 0) == starts.count("/out-1")
     assert not touched(b)
 
 
