@@ -40,6 +40,7 @@ EXTENSIONS: dict[str, int | None] = {
     "scrapy_scour.extensions.content.ContentTypeExtension": -100,
     "scrapy_scour.extensions.download.DownloadExtension": -100,
     "scrapy_scour.extensions.paceline.PaceLineExtension": -100,
+    "scrapy_scour.extensions.report.ReportExtension": -100,
 }
 
 #: The other settings that the add-on makes, for a project that sets everything itself.

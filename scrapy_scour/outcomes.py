@@ -211,24 +211,23 @@ class Outcomes:
         self._last = request
         job.count.add(stats.OUTCOMES)
         job.count.add(stats.OUTCOME, category.value)
-        host = job.host_of(request)
         if category is FailureCategory.ROBOTS_DISALLOWED:
-            self.hosts.refused(host)
+            self.hosts.refused(job.host_of(request))
         elif category is FailureCategory.ROBOTS_UNREACHABLE:
-            if self.unreachable.add(host):
+            if self.unreachable.add(job.host_of(request)):
                 job.count.add(stats.ROBOTS_HOSTS_UNREACHABLE)
-        elif category is FailureCategory.REQUEST_LIMIT and self.limited.add(host):
+        elif category is FailureCategory.REQUEST_LIMIT and self.limited.add(job.host_of(request)):
             job.count.add(stats.LIMIT_HOSTS)
         examples = self.examples.setdefault(category, [])
         if len(examples) < EXAMPLES:
-            examples.append((outcome.url or self._url(request), _clean(outcome.reason)))
+            examples.append((outcome.url or self._url(request), clean_reason(outcome.reason)))
         if self._file is not None:
-            self._write(request, outcome, host)
+            self._write(request, outcome)
         job.crawler.signals.send_catch_log(
             signals.request_refused, request=request, outcome=outcome, spider=job.crawler.spider
         )
 
-    def _write(self, request: Request, outcome: Outcome, host: str) -> None:
+    def _write(self, request: Request, outcome: Outcome) -> None:
         error = outcome if type(outcome) is not Outcome else outcome.__cause__
         referer = request.headers.get("Referer")
         depth = request.meta.get("depth")
@@ -237,9 +236,9 @@ class Outcomes:
             "spider": getattr(self._job.crawler.spider, "name", None),
             "url": without_userinfo(outcome.url or self._url(request)),
             "method": request.method,
-            "host": host,
+            "host": self._job.host_of(request),
             "category": outcome.category.value,
-            "reason": _clean(outcome.reason),
+            "reason": clean_reason(outcome.reason),
             "status": outcome.status,
             "trail": [without_userinfo(url) for url in outcome.trail],
             "exception": None if error is None else _name(type(error)),
@@ -281,7 +280,7 @@ def _trail(request: Request) -> Sequence[str]:
     return trail if isinstance(trail, (list, tuple)) else ()
 
 
-def _clean(reason: str) -> str:
+def clean_reason(reason: str) -> str:
     """The reason without userinfo and line breaks, in a bounded length."""
     return _USERINFO.sub("", " ".join(reason.split()))[:LONGEST_REASON]
 

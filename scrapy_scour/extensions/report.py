@@ -1,0 +1,141 @@
+"""Writes one HTML page about the crawl at its end (``SCOUR_REPORT_FILE``). Changes nothing that the crawl does.
+
+Sees every dispatch, hold and ending as the host clocks and outcomes tell them; ``stores.histories`` keeps them in
+bounded memory, ``report_page`` makes the page.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+from scrapy_scour import stats
+from scrapy_scour.job import job_of
+from scrapy_scour.outcomes import clean_reason
+from scrapy_scour.policy.urls import without_userinfo
+from scrapy_scour.report_file import replace_file
+from scrapy_scour.report_page import ReportData, page
+from scrapy_scour.signals import request_refused
+from scrapy_scour.stores.histories import Histories, Refusals
+from scrapy_scour.stores.pace import NEVER
+from scrapy_scour.summary import WORDS
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from scrapy_scour.exceptions import Outcome
+    from scrapy_scour.stores.pace import HostClock
+
+logger = logging.getLogger(__name__)
+
+
+class ReportExtension:
+    """See the module. Not there at all without ``SCOUR_REPORT_FILE``."""
+
+    def __init__(self, crawler: Crawler, path: str) -> None:
+        self.crawler = crawler
+        self.job = job = job_of(crawler)
+        self.path = Path(path).absolute()  # a spider may change the folder
+        self.histories = Histories()
+        self.refusals = Refusals()
+        self._began = job.now()
+        self._began_at = job.wall()
+        self._reason = ""
+        job.on_dispatched.append(self._dispatched)
+        job.pace.listeners.append(self._clock_changed)
+        job.outcomes.on_page.append(self._page)
+        for handler, signal in (
+            (self.spider_opened, signals.spider_opened),
+            (self.spider_closed, signals.spider_closed),
+            (self.engine_stopped, signals.engine_stopped),
+            (self.request_refused, request_refused),
+        ):
+            crawler.signals.connect(handler, signal=signal)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        path = job_of(crawler).settings.report_file
+        if path is None:
+            raise NotConfigured
+        return cls(crawler, path)
+
+    def spider_opened(self, spider: Spider) -> None:
+        self._began = self.job.now()
+        self._began_at = self.job.wall()
+
+    # What is seen on the way
+
+    def _dispatched(self, request: Request, clock: HostClock | None) -> None:
+        if clock is None:
+            return
+        now = self.job.began_at[request]
+        gap = None
+        if clock.in_flight > 1:  # this one counts already
+            gap = 0.0
+        elif clock.last_end != NEVER:
+            gap = now - clock.last_end
+        self.histories.sent(clock.host, now - self._began, gap, clock.asked_s, clock.asked_by)
+
+    def _clock_changed(self, clock: HostClock) -> None:
+        now = self.job.now()
+        if clock.held_until > now:
+            self.histories.held(clock.host, now - self._began, clock.held_until - self._began, clock.held_why)
+        if clock.given_up_until > now:
+            self.histories.of(clock.host).given_up = clean_reason(clock.given_up_why)
+
+    def _page(self, request: Request) -> None:
+        self.histories.of(self.job.host_of(request)).pages += 1
+
+    def request_refused(self, request: Request, outcome: Outcome) -> None:
+        category = outcome.category.value
+        self.histories.refused(self.job.host_of(request), category)
+        url = without_userinfo(outcome.url or self.job.real_url(request))
+        self.refusals.add(category, clean_reason(outcome.reason), url)
+
+    # The end
+
+    def spider_closed(self, spider: Spider, reason: str) -> None:
+        self._reason = reason
+
+    def engine_stopped(self) -> None:
+        """After all handlers of ``spider_closed``: what still waited has its outcome by now."""
+        try:
+            replace_file(self.path, page(self.data()))
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            logger.error("SCOUR_REPORT_FILE = %r could not be written: %s", str(self.path), problem, exc_info=True)
+        else:
+            logger.info("The report of the crawl: %s", self.path)
+
+    def data(self) -> ReportData:
+        """Everything that the page shows."""
+        job = self.job
+        now = job.now()
+        for history in self.histories.hosts:
+            clock = job.pace.known(history.host)
+            if clock is not None:  # what was learned after its last request
+                history.asked_s, history.asked_by = clock.asked_s, clock.asked_by
+        return ReportData(
+            spider=str(getattr(self.crawler.spider, "name", "")),
+            began=_shown(self._began_at),
+            ended=_shown(job.wall()),
+            duration_s=now - self._began,
+            finish_reason=self._reason,
+            pages=int(job.count.get(stats.PAGES)),
+            outcomes=int(job.count.get(stats.OUTCOMES)),
+            hosts=self.histories.hosts,
+            rest=self.histories.rest,
+            refusals=self.refusals,
+            words={category.value: words for category, words in WORDS.items()},
+        )
+
+
+def _shown(wall: float) -> str:
+    return f"{datetime.fromtimestamp(wall, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
