@@ -286,6 +286,15 @@ async def test_spider_wide_basic_auth_never_goes_where_a_redirect_leads(sites: S
         assert only(b, "/asked").header("Authorization") == BASIC  # the spider itself asked
 
 
+@pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
+async def test_basic_auth_for_a_domain_goes_to_every_host_of_that_domain(sites: Sites) -> None:
+    a, b = sites.named("a.own.test", "b.own.test")
+    a.redirect("/", b.url("/1"))
+    b.page("/1", "page")
+    await crawl(Authenticated, spider_args={"urls": [a.url("/")], "domain": f"own.test:{a.port}"})
+    assert only(b, "/1").header("Authorization") == BASIC
+
+
 @pytest.mark.skipif(not HAS_AUTH_SETTINGS, reason="this Scrapy has no HTTPAUTH_* settings")
 @pytest.mark.parametrize("for_everybody", [False, True])
 async def test_basic_auth_from_the_settings_never_goes_where_a_redirect_leads(

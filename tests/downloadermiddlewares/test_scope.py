@@ -15,6 +15,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.pipelines.files import FilesPipeline
 from scrapy.utils.defer import deferred_from_coro
+from twisted.python.failure import Failure
 
 from scrapy_scour.exceptions import OutOfScope, SettingsError
 from tests.support.crawl import Requests, Result, crawl, run_scrapy, write_project
@@ -405,6 +406,27 @@ async def test_any_other_end_of_a_start_request_is_an_ordinary_crawl(sites: Site
     assert result.finish_reason == "finished"
     assert result.stats.get("scour/scope/starts_out_of_scope", 0) == starts.count("/out-1")
     assert not touched(b)
+
+
+class Fallback(Requests):
+    """Tries another address with the same meta where one was refused."""
+
+    def record_failure(self, failure: Failure) -> Any:
+        super().record_failure(failure)
+        request: Request = failure.request  # type: ignore[attr-defined]
+        if request.url.endswith("/out"):
+            yield Request(f"{request.url}-2", meta=request.meta, errback=self.record_failure)
+
+
+async def test_a_second_try_of_a_lost_seed_is_not_another_seed(sites: Sites) -> None:
+    a, b = sites.named("a.test", "b.test")
+    a.redirect("/out", b.url("/"))
+    a.redirect("/out-2", b.url("/"))
+    arguments = {"start": [a.url("/out"), a.url("/404")], "result": Result(), "domains": ["a.test"]}
+    result = await crawl(Fallback, spider_args=arguments)
+    assert "/out-2" in a.paths()
+    assert result.stats["scour/scope/starts_out_of_scope"] == 1
+    assert result.finish_reason == "finished"
 
 
 class Patient(Requests):
