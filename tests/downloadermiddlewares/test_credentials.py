@@ -519,7 +519,10 @@ async def test_credentials_for_a_proxy_never_reach_a_site(sites: Sites, monkeypa
     b.redirect("/hand", "/1")
     hand = Request(b.url("/hand"), headers={"Proxy-Authorization": PROXY_AUTH})
     await crawl([hand])
-    assert [seen.header("Proxy-Authorization") for seen in b.requests()] == [None] * 3
+    await crawl([hand], {"HTTPPROXY_ENABLED": False})
+    assert [seen.header("Proxy-Authorization") for seen in b.requests()] == [None] * 6
+    await crawl([hand], {"HTTPPROXY_ENABLED": False}, stock=True)
+    assert b.requests()[-1].header("Proxy-Authorization") == PROXY_AUTH
 
     monkeypatch.setenv("http_proxy", f"http://user:secret@{proxy.netloc}")
     monkeypatch.setenv("no_proxy", "b.test")
