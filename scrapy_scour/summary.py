@@ -47,6 +47,8 @@ def summary(count: Counter, outcomes: Outcomes) -> str:
             shown = outcomes.examples.get(category, ())
             lines.append(f"  {number} {WORDS[category]}{', such as' if number > len(shown) else ''}:")
             lines += _examples(shown)
+            if category is FailureCategory.ROBOTS_DISALLOWED and shown:
+                lines.append(f'    (to see the rules that apply: scrapy robots "{shown[0][0]}")')
     for mark, words in (
         (outcomes.hosts.closed, "closed by robots.txt: every URL that was asked for is refused"),
         (outcomes.unreachable, "without a robots.txt that could be read"),

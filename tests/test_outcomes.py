@@ -468,8 +468,17 @@ async def test_the_summary_is_one_record_that_names_the_slowest_pace(site: Site)
     first, *_, last = said.splitlines()
     assert first == "1 page, 5 requests without a page."
     assert "  5 refused by robots.txt, such as:" in said
-    assert said.count("/no") == 2 * 3  # three examples, each with the rule
+    assert said.count("/no") == 2 * 3 + 1  # three examples, each with the rule, and how to look one up
     assert last == f"  The slowest pace: 127.0.0.1, 0.2 s between requests, as {site.url('')} robots.txt line 3 asks."
+
+
+async def test_a_fresh_install_obeys_and_says_which_rule_line_and_group_refused_and_how_to_look(site: Site) -> None:
+    site.robots("User-agent: other\nAllow: /\n\nUser-agent: *\nDisallow: /\n")
+    result = await crawl([site.url("/page")])  # the add-on and nothing else: ROBOTSTXT_OBEY is not set
+    assert site.paths() == ["/robots.txt"]
+    said = summary_of(result)
+    assert f"    {site.url('/page')} (Forbidden by robots.txt: robots.txt line 5 (Disallow: / (group *))" in said
+    assert f'scrapy robots "{site.url("/page")}"' in said
 
 
 def summary_of(result: Result) -> str:
