@@ -794,11 +794,22 @@ async def test_a_middleware_that_breaks_the_fetch_opens_nothing_and_keeps_nobody
     assert result.package_tracebacks == []
 
 
+class RenamesLate:
+    """Has the last look ask once more."""
+
+    def process_request(self, request: Request) -> None:
+        request.headers["User-Agent"] = "otherbot/1.0"
+
+
+@pytest.mark.parametrize("renamed", [False, True], ids=["", "renamed"])
 @pytest.mark.parametrize("position", [505, 900])
-async def test_a_request_that_takes_the_place_of_ours_does_not_wait_for_itself(site: Site, position: int) -> None:
+async def test_a_request_that_takes_the_place_of_ours_does_not_wait_for_itself(
+    site: Site, position: int, renamed: bool
+) -> None:
     site.robots(NO_X)
     site.default = Answer("page")
-    result = await crawl([site.url("/x"), site.url("/y")], {**ONE_TRY, **between(position, InsteadOfIt)})
+    middlewares = {InsteadOfIt: position, **({RenamesLate: 9000} if renamed else {})}
+    result = await crawl([site.url("/x"), site.url("/y")], {**ONE_TRY, "DOWNLOADER_MIDDLEWARES": middlewares})
     assert "/x" not in pages(site)
     assert result.elapsed < 5
     assert len(result.responses) + len(result.errors) == 2
@@ -928,15 +939,20 @@ class Closes(Spider):
         self.arrived.append(response.url)
 
 
-@pytest.mark.parametrize("answer", [Answer(status=503), hang()], ids=["503", "hang"])
+PATIENT = {**WAITS, "SCOUR_ROBOTSTXT_WAITS": [2.5], "SCOUR_ROBOTSTXT_TIMEOUT": 1}
+IMPATIENT = {"SCOUR_ROBOTSTXT_WAITS": [], "RETRY_TIMES": 0, "SCOUR_ROBOTSTXT_TIMEOUT": 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "settings"), [(Answer(status=503), PATIENT), (hang(), IMPATIENT)], ids=["between tries", "in a try"]
+)
 async def test_a_crawl_that_waits_for_robots_txt_ends_soon_and_loses_nothing(
-    site: Site, tmp_path: Any, answer: Answer
+    site: Site, tmp_path: Any, answer: Answer, settings: dict[str, Any]
 ) -> None:
-    """Closed while its pages wait for a second try, or in the first; the next run fetches them all."""
+    """Closed while its pages wait for a second try, or in the last; the next run fetches them all."""
     site.sequence("/robots.txt", [answer, NO_X])
     site.default = Answer("page")
     urls = tuple(site.url(f"/{n}") for n in range(30))
-    settings = {**WAITS, "SCOUR_ROBOTSTXT_WAITS": [2.5], "SCOUR_ROBOTSTXT_TIMEOUT": 1}
     first = await crawl(type("First", (Closes,), {"urls": urls}), settings, jobdir=tmp_path)
     assert first.finish_reason == "enough"
     assert first.elapsed < 2.3

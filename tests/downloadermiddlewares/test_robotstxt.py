@@ -364,6 +364,17 @@ async def test_meta_of_another_shape_changes_nothing(site: Site) -> None:
     clean(result)
 
 
+async def test_no_meta_of_a_project_makes_a_page_pass_for_a_request_of_ours(site: Site) -> None:
+    """While robots.txt is read: its requests are not judged, so nothing else may look like one."""
+    site.robots(ACME, delay=0.3)
+    claims: tuple[Any, ...] = (1, 1.0, True, "1", 2)
+    requests = [Request(site.url(f"/s/{n}"), meta={"scour_robotstxt": claim}) for n, claim in enumerate(claims)]
+    result = await crawl([site.url("/y"), *requests])
+    assert pages(site) == ["/y"]
+    assert [type(failed.error) for failed in result.errors] == [RobotsDisallowed] * len(claims)
+    clean(result)
+
+
 async def test_meta_of_another_shape_while_robots_txt_fails(site: Site) -> None:
     site.sequence("/robots.txt", [Answer(status=503), ACME])
     requests = [Request(site.url(f"/y/{n}"), meta=dict(meta)) for n, meta in enumerate(BAD_META)]
