@@ -135,6 +135,8 @@ def seconds(value: float | None) -> str:
         return "\u2013"
     if 0.0 < value < 0.0995:
         return f"{1000 * value:.0f} ms" if value >= 0.001 else "< 1 ms"
+    if not value:
+        return "0 s"
     if value >= 100:
         return f"{value:,.0f} s"
     return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
