@@ -7,8 +7,10 @@ The one implementation of "may this URL be fetched now" that the middlewares, th
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
+from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.python import to_bytes
 
 from scrapy_scour import compat, stats
@@ -37,6 +39,7 @@ LONG_DELAY_S = 60.0
 #: Messages that are remembered as said; past that the oldest may be said again.
 MOST_TOLD = 10_000
 _ROBOTS_PATH = b"/robots.txt"
+_PLAIN_URL = re.compile(r"https?://[^\x00-\x1f\x7f]*\Z", re.IGNORECASE)
 _UNSET = object()
 
 
@@ -108,12 +111,15 @@ class Permission:
     # Whether
 
     def applies_to(self, request: Request) -> bool:
-        """Whether robots.txt has a say: the project obeys, the request is not exempt, and it is an http(s) one."""
+        """Whether robots.txt has a say: the project obeys, the request is not exempt, and it is an http(s) one.
+
+        One that names the site behind a service is for a site, however that is written.
+        """
         self._job.check_real_url(request)
         return (
             self.obeys
             and not request.meta.get("dont_obey_robotstxt")
-            and self._job.real_url(request).startswith(("http:", "https:"))
+            and (self._job.real_url(request) is not request.url or urlparse_cached(request).scheme in ("http", "https"))
         )
 
     def needs_no_rules(self, request: Request) -> bool:
@@ -134,7 +140,8 @@ class Permission:
         """The origin whose robots.txt decides; PolicyCheckFailed when the URL names none that can be trusted."""
         url = self._job.real_url(request)
         origin = origin_of(url)
-        if origin is None:
+        # What cannot stand in a URL is read in one way here and perhaps in another by a service that is given it.
+        if origin is None or not _PLAIN_URL.match(url):
             raise PolicyCheckFailed("the URL names no usable host", url=without_userinfo(url))
         return origin
 

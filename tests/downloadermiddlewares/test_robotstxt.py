@@ -335,6 +335,28 @@ async def test_a_sitemap_spider_that_starts_from_robots_txt_works(site: Site) ->
     assert result.package_tracebacks == []
 
 
+async def test_the_site_behind_a_service_is_judged_however_it_is_written(sites: Sites, site: Site) -> None:
+    """``scour_url`` is the user's own text: what cannot be judged by it is not sent."""
+    service = sites("127.0.0.2")
+    service.default = Answer("page")
+    written = [
+        site.url("/s"),
+        site.url("/s").replace("http", "HTTP"),
+        f" {site.url('/s')}",
+        site.url("/s").replace("/s", "/\ts"),
+        site.url("/s#part"),
+        site.url("/%73"),
+        "nonsense",
+        "file:///etc/passwd",
+        site.url("/y").replace("http", "HTTP"),
+    ]
+    result = await crawl([Request(service.url(f"/r?{n}"), meta={"scour_url": url}) for n, url in enumerate(written)])
+    assert service.paths() == ["/r?8"]
+    assert site.paths() == ["/robots.txt"]
+    assert result.stats["scour/outcomes"] == len(written) - 1
+    assert result.package_tracebacks == []
+
+
 async def test_data_urls_need_no_robots_txt() -> None:
     result = await crawl("data:text/plain,hello")
     assert [page.body for page in result.responses] == [b"hello"]
