@@ -218,8 +218,9 @@ class PaceLineExtension:
         parts = []
         if slowest.delay_s:
             asked_by = self._asked_by(slowest)
+            delay = f"{slowest.delay_s:g}" if asked_by else f"{slowest.delay_s:.3g}"
             parts.append(
-                f"The slowest: {slowest.host}, {slowest.delay_s:g} s between requests{asked_by},"
+                f"The slowest: {slowest.host}, {delay} s between requests{asked_by},"
                 f" {_to_go(queued[slowest.slot], left_s(slowest))}."
             )
         if longest is not slowest or not slowest.delay_s:

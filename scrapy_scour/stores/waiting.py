@@ -102,27 +102,25 @@ class Waiting:
     def slowest(self, number: int) -> list[Note]:
         """Up to ``number`` notes with the largest delays, largest first.
 
-        Looks at no more than ``LOOKS`` entries for each: where delays change with every answer, a slot that has become
-        the slowest is found in any case, one that was faster for a while may take the place of another.
+        Looks at no more than ``LOOKS`` entries for each. Where delays change with every answer and very many slots were
+        slower for a while, they are the largest of those seen; the next question sees further.
         """
-        found: list[Note] = []
+        seen: list[Note] = []
+        exact = 0
         heap = self._delays
-        looks = number * LOOKS
-        while heap and len(found) < number and looks:
-            looks -= 1
-            entry = heap[0]
+        for _ in range(number * LOOKS):
+            if not heap or exact == number:
+                break
+            entry = heapq.heappop(heap)
             note = entry[2]
-            if note.entry is not entry:
-                heapq.heappop(heap)
-            elif note.delay_s < -entry[0]:
-                note.entry = (-note.delay_s, entry[1], note)
-                heapq.heapreplace(heap, note.entry)
-            else:
-                found.append(heapq.heappop(heap)[2])
-        for note in found:
+            if note.entry is entry:
+                seen.append(note)
+                exact += note.delay_s == -entry[0]
+        for note in seen:
             assert note.entry is not None
+            note.entry = (-note.delay_s, note.entry[1], note)
             heapq.heappush(heap, note.entry)
-        return found
+        return sorted(seen, key=lambda note: -note.delay_s)[:number]
 
     def _place(self, note: Note) -> None:
         self._number += 1

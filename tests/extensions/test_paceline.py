@@ -1,0 +1,236 @@
+"""The pace line says what a crawl waits for, is silent while it waits for nothing, and costs the same for all sizes."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.core.downloader import Downloader
+from scrapy.squeues import FifoMemoryQueue
+from scrapy.utils.test import get_crawler
+
+from scrapy_scour.extensions.paceline import PaceLineExtension, spoken
+from scrapy_scour.job import job_of
+from scrapy_scour.pqueues import PolitePriorityQueue
+from tests.support.crawl import Result, crawl
+from tests.support.site import Answer, Site, Sites
+
+LOGGER = "scrapy_scour.extensions.paceline"
+OFTEN = {"LOGSTATS_INTERVAL": 0.1}
+
+
+def open_site(site: Site, robots: str = "", page: Answer | None = None) -> Site:
+    site.robots(robots)
+    site.default = page or Answer("page")
+    return site
+
+
+def asks_for(seconds: float) -> str:
+    return f"User-agent: *\nCrawl-delay: {seconds}\n"
+
+
+def lines(result: Result) -> list[str]:
+    return [record.getMessage() for record in result.log if record.name == LOGGER]
+
+
+def extension_of(result: Result) -> PaceLineExtension:
+    found = [one for one in result.crawler.extensions.middlewares if isinstance(one, PaceLineExtension)]  # type: ignore[union-attr]
+    assert len(found) == 1
+    return found[0]
+
+
+def assert_nothing_is_left(extension: PaceLineExtension) -> None:
+    assert len(extension.waiting) == 0
+    assert (extension._queued, extension._hosts, extension._others) == ({}, {}, {})
+
+
+async def test_it_names_hosts_reasons_the_slowest_who_asked_and_the_time_left(sites: Sites) -> None:
+    """One host asks for a delay, one says later: the line, the stats, the summary and the servers agree."""
+    slow, later = sites.named("slow.test", "later.test")
+    open_site(slow, asks_for(0.4))
+    open_site(later)
+    later.sequence("/r", [Answer("later", 429, {"Retry-After": "1"}), Answer("page")])
+    one_each = {**OFTEN, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    first = [Request(later.url("/r"), priority=9), *(Request(slow.url(f"/{n}")) for n in range(5))]
+    result = await crawl([*first, *(Request(later.url(f"/{n}")) for n in range(2))], one_each)
+
+    both = [line for line in lines(result) if "Waiting for 2 hosts" in line and "until" in line]
+    assert both, lines(result)
+    found = re.fullmatch(
+        r"Waiting for 2 hosts \(1 asked by robots\.txt, 1 held by Retry-After until (\d\d:\d\d:\d\d)\),"
+        r" (\d+) requests queued\."
+        r" The slowest: slow\.test, 0\.4 s between requests, as (http://slow\.test:\d+ robots\.txt line 2) asks,"
+        r" (\d) queued, about (\d) s to go\.(?: The longest: later\.test, .*)?",
+        both[-1],
+    )
+    assert found, both[-1]
+    until, total, asked_by, queued, left = found.groups()
+    refused = later.requests("/r")[0]
+    assert refused.ended is not None
+    # The server's clock of its own log is monotonic: brought to the wall by now.
+    end = time.time() - time.monotonic() + refused.ended + 1.0
+    shown = datetime.combine(datetime.fromtimestamp(end).date(), datetime.strptime(until, "%H:%M:%S").time())
+    assert abs(shown.timestamp() - end) <= 1.1
+    assert int(total) == int(queued) + 3
+    assert int(left) == -(-int(queued) * 4 // 10)
+
+    assert result.stats["scour/delay/max"] == 0.4
+    assert result.stats["scour/delay/hosts"] == result.stats["scour/hold/retry_after"] == 1
+    assert result.stats["scour/pages"] == 8
+    summary = [record.getMessage() for record in result.log if "The slowest pace" in record.getMessage()]
+    assert f"The slowest pace: slow.test, 0.4 s between requests, as {asked_by} asks." in summary[0]
+    after = [line for line in lines(result) if "later.test" not in line and "held" not in line]
+    assert after, "the hold is over before the crawl is"
+    assert all("Waiting for 1 host (1 asked by robots.txt)" in line for line in after)
+    assert_nothing_is_left(extension_of(result))
+
+
+@pytest.mark.parametrize("delay", [0, 0.2])
+async def test_nothing_is_printed_while_nothing_waits(site: Site, delay: float) -> None:
+    """Slow answers and a full queue are no politeness; the twin asks for a delay."""
+    open_site(site, asks_for(delay), Answer("page", delay=0.15))
+    result = await crawl([Request(site.url(f"/{n}")) for n in range(4)], {**OFTEN, "CONCURRENT_REQUESTS": 1})
+    assert len(result.responses) == 4
+    assert bool(lines(result)) is bool(delay)
+
+
+async def test_every_reason_to_wait_is_named(sites: Sites) -> None:
+    asked, throttled, own, refusing, failing, closed = sites.named(
+        "asked.test", "throttled.test", "own.test", "refusing.test", "failing.test", "closed.test"
+    )
+    open_site(asked, asks_for(0.9))
+    open_site(throttled)
+    open_site(own)
+    open_site(refusing).sequence("/0", [Answer("later", 429), Answer("page")])
+    open_site(failing).sequence("/0", [Answer("broken", 500), Answer("page")])
+    closed.robots("", status=503)
+    requests = [Request(site.url(f"/{n}")) for n in range(2) for site in sites.opened]
+    result = await crawl(
+        requests,
+        {
+            **OFTEN,
+            "SCOUR_THROTTLE_ENABLED": True,
+            "DOWNLOAD_SLOTS": {"own.test": {"delay": 0.8}},
+            "SCOUR_RETRY_WAITS": [0.8],
+            "SCOUR_RETRY_BACKOFF": 0.8,
+            "SCOUR_ROBOTSTXT_WAITS": [0.8],
+            "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        },
+    )
+    said = "\n".join(lines(result))
+    for words in (
+        "1 asked by robots.txt",
+        "1 paced by the adaptive throttle",
+        "1 paced by the project's own delay",
+        "1 held after a refusal for rate until",
+        "1 held after failures until",
+        "1 held since their robots.txt could not be read until",
+    ):
+        assert words in said, said
+    assert_nothing_is_left(extension_of(result))
+
+
+async def test_a_slot_of_the_users_waits_for_the_hosts_in_it(site: Site) -> None:
+    """Whose name is not that of a host: found by its host's clock, and forgotten when it is empty."""
+    open_site(site, asks_for(0.3))
+    result = await crawl([Request(site.url(f"/{n}"), meta={"download_slot": "mine"}) for n in range(4)], OFTEN)
+    assert any("1 asked by robots.txt" in line and "127.0.0.1, 0.3 s between" in line for line in lines(result))
+    assert_nothing_is_left(extension_of(result))
+
+
+@pytest.mark.parametrize("queue", ["ScrapyPriorityQueue", "DownloaderAwarePriorityQueue"])
+async def test_with_another_queue_it_says_what_the_downloader_shows(site: Site, queue: str) -> None:
+    open_site(site, asks_for(0.3))
+    settings = {**OFTEN, "SCHEDULER_PRIORITY_QUEUE": f"scrapy.pqueues.{queue}"}
+    result = await crawl([Request(site.url(f"/{n}")) for n in range(4)], settings)
+    assert any(line.startswith("Waiting for 1 host (1 asked by robots.txt), ") for line in lines(result))
+
+
+async def test_a_resumed_job_knows_what_waits_on_disk(site: Site, tmp_path: Path) -> None:
+    open_site(site, asks_for(0.3))
+    requests = [Request(site.url(f"/{n}")) for n in range(5)]
+    before = await crawl(requests, {"CLOSESPIDER_PAGECOUNT": 1}, jobdir=tmp_path)
+    left = 5 - len(before.responses)
+    assert left >= 3
+    after = await crawl([], OFTEN, jobdir=tmp_path)
+    assert len(after.responses) == left
+    assert f"Waiting for 1 host (1 asked by robots.txt), {left} requests queued." in lines(after)[0]
+    assert_nothing_is_left(extension_of(after))
+
+
+@pytest.mark.parametrize("interval", [0, 0.0, None, "0"])
+async def test_without_an_interval_there_is_nothing_of_it(site: Site, interval: Any) -> None:
+    """No extension, no listener, no line."""
+    open_site(site, asks_for(0.2))
+    off = {"LOGSTATS_INTERVAL": interval, "EXTENSIONS": {"scrapy.extensions.logstats.LogStats": None}}
+    result = await crawl([Request(site.url(f"/{n}")) for n in range(2)], off)
+    assert len(result.responses) == 2
+    assert lines(result) == []
+    assert not [one for one in result.crawler.extensions.middlewares if isinstance(one, PaceLineExtension)]  # type: ignore[union-attr]
+    assert job_of(result.crawler).on_queued == []  # type: ignore[arg-type]
+
+
+def world(hosts: int) -> PaceLineExtension:
+    """A queue with this many hosts, each with a delay and two requests, and the extension that has seen it fill."""
+    crawler = get_crawler(Spider, {"TELNETCONSOLE_ENABLED": False})
+    crawler.spider = Spider(name="world")
+    crawler.engine = SimpleNamespace(downloader=Downloader(crawler), _slot=None)  # type: ignore[assignment]
+    job = job_of(crawler)
+    extension = PaceLineExtension(crawler, 60.0)
+    queue = PolitePriorityQueue.from_crawler(crawler, downstream_queue_cls=FifoMemoryQueue, key="")
+    for n in range(hosts):
+        clock = job.pace.clock(f"h{n}.test", job.now())
+        clock.ask("robots.txt", 10.0 + (n + 1) / hosts)
+        for m in range(2):
+            queue.push(Request(f"http://h{n}.test/{m}"))
+        if n % 10 == 0:
+            clock.hold(job.now() + 600.0 + n, "retry_after")
+    return extension
+
+
+def cost_s(extension: PaceLineExtension) -> float:
+    """Seconds for one line, the best of many."""
+    best = float("inf")
+    for _ in range(30):
+        began = time.perf_counter()
+        extension.line()
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def test_a_line_costs_the_same_for_a_hundred_hosts_and_for_twenty_thousand() -> None:
+    small, large = world(100), world(20_000)
+    line = large.line()
+    assert line is not None
+    held = re.match(
+        r"Waiting for 20000 hosts \(18000 asked by robots\.txt, 2000 held by Retry-After, the first until \S+\),"
+        r" 40000 requests queued\.",
+        line,
+    )
+    assert held, line
+    assert "The slowest: h19999.test, 11 s between requests, as the site asks, 2 queued, about 22 s to go." in line
+    assert cost_s(large) < 10 * cost_s(small)  # a look at each would be 200 times
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (0.2, "1 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (61, "2 min"),
+        (3600, "1 h"),
+        (3660, "1 h 1 min"),
+        (172_800, "2 days"),
+        (180_000, "2 days 2 h"),
+    ],
+)
+def test_a_time_is_said_in_two_units_at_most_and_never_too_short(seconds: float, words: str) -> None:
+    assert spoken(seconds) == words
