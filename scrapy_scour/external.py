@@ -22,10 +22,12 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_scour import compat, stats
-from scrapy_scour.exceptions import Outcome, OutOfScope, PolicyCheckFailed, RateLimited
+from scrapy_scour.exceptions import Outcome, OutOfScope, PolicyCheckFailed
 from scrapy_scour.job import job_of
 from scrapy_scour.policy.failures import failure_category
+from scrapy_scour.policy.retry import Pause
 from scrapy_scour.policy.urls import origin_of, without_userinfo
+from scrapy_scour.stores.pace import NAMED_BY_HOST
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -86,7 +88,8 @@ class PoliteFetcher:
     def hold(self, url: str, seconds: float) -> None:
         """Leave the host of ``url`` alone for ``seconds``: what a Retry-After that a provider has learned of asks for.
 
-        Longer than ``SCOUR_RETRY_AFTER_MAX``: the host is given up until then, and its requests end as rate_limited.
+        Longer than ``SCOUR_RETRY_AFTER_MAX``: the host is given up until then, and its requests end as rate_limited, or
+        the crawl stops (``SCOUR_RETRY_AFTER_OVER_MAX``).
         Raises ValueError for what is no finite number of seconds, 0 or more, and for a URL that names no http(s) host.
         """
         job = job_of(self._crawler)
@@ -96,19 +99,11 @@ class PoliteFetcher:
         if origin is None:
             raise ValueError(f"url must be an absolute http(s) URL: {_shown(url)!r}")
         clock = job.pace.clock(origin.host, job.now())
-        if seconds <= job.settings.retry_after_max:
-            job.count.add(stats.HOLD, "retry_after")
-            clock.hold(job.now() + seconds, "retry_after")
-            return
-        why = f"{clock.host} is given up: it asks to be left alone for {seconds:g} s"
-        logger.warning("%s; its requests end as rate_limited.", why)
-        job.count.add(stats.HOSTS_GIVEN_UP)
-        clock.give_up(job.now() + seconds, why)
-        compat.fail_queued(
-            self._crawler.engine.downloader,
-            lambda request: job.host_of(request) == clock.host,
-            lambda request: RateLimited(why, url=_shown(job.real_url(request))),
-        )
+        clock.hold(job.now() + seconds, NAMED_BY_HOST)
+        if seconds > job.settings.retry_after_max:
+            job.give_up(clock, Pause(seconds, seconds, True, f"it asks to be left alone for {seconds:g} s"))
+        else:
+            job.count.add(stats.HOLD, NAMED_BY_HOST)
 
     def _request(self, job: Job, url: str, user_agent: str | bytes | None, allow_offsite: bool) -> Request:
         agent = self._crawler.settings["USER_AGENT"] if user_agent is None else user_agent

@@ -26,6 +26,7 @@ from scrapy_scour.exceptions import (
 )
 from scrapy_scour.outcomes import Outcomes, file_problems
 from scrapy_scour.permission import Permission
+from scrapy_scour.policy.retry import Pause
 from scrapy_scour.policy.robots import parse
 from scrapy_scour.policy.scope import Scope, ScopeError
 from scrapy_scour.policy.urls import canonical_host, host_of, origin_of, same_host, without_userinfo
@@ -291,6 +292,31 @@ class Job:
                 url=without_userinfo(self.real_url(request)),
                 trail=request.meta.get("redirect_urls", ()),
             )
+
+    def give_up(self, clock: HostClock, decided: Pause) -> None:
+        """Let the host's requests fail, those that wait in the downloader at once, or stop the crawl.
+
+        Stopping (``SCOUR_RETRY_AFTER_OVER_MAX``) is for a host that named a time over the maximum.
+        """
+        known = clock.given_up_until > self.now()
+        reason = f"{clock.host} is given up: {decided.why}"
+        clock.give_up(self.now() + (decided.give_up_s or 0.0), reason)
+        if known:
+            return
+        self.count.add(stats.HOSTS_GIVEN_UP)
+        if decided.too_long and self.settings.retry_after_over_max == "spider":
+            logger.error("%s; the crawl stops (SCOUR_RETRY_AFTER_OVER_MAX).", reason)
+            compat.close_spider(self.crawler, "scour_rate_limited")
+        else:
+            logger.warning("%s; its requests end as rate_limited.", reason)
+
+        def refusal(request: Request) -> RateLimited:
+            self.uncount_attempt(request)
+            return RateLimited(reason, url=without_userinfo(self.real_url(request)))
+
+        compat.fail_queued(
+            self.crawler.engine.downloader, lambda request: self.host_of(request) == clock.host, refusal
+        )
 
     def count_attempt(self, request: Request) -> None:
         """Count a request that is about to go to the network, or raise RateLimited or RequestLimitReached."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -45,5 +46,6 @@ class ContentTypeExtension:
         if refusal is not None:
             clock = self.job.clock_of(request)
             if clock is not None:
-                clock.answered_well()  # an answer that is not to our liking is no refusal for rate
+                # An answer that is not to our liking is no refusal for rate.
+                clock.answered_well(self.job.began_at.get(request, math.inf))
             raise refusal

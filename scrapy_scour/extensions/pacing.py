@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from scrapy_scour import compat, stats
-from scrapy_scour.exceptions import RateLimited
 from scrapy_scour.job import job_of
 from scrapy_scour.permission import CRAWL_DELAYS
 from scrapy_scour.policy.pacing import asked_delay
 from scrapy_scour.policy.retry import LATER, Pause, backoff_s, pause
 from scrapy_scour.policy.retry_after import retry_after_s
-from scrapy_scour.policy.urls import canonical_host, without_userinfo
+from scrapy_scour.policy.urls import canonical_host
 from scrapy_scour.stores.pace import NAMED_BY_HOST
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class PacingExtension:
             left = clock.held_until - now
             if clock.held_why == NAMED_BY_HOST and left > job.settings.retry_after_max:
                 why = f"it asked an earlier run to leave it alone, for {left:.0f} s more"
-                self._give_up(clock, Pause(left, left, True, why))
+                job.give_up(clock, Pause(left, left, True, why))
 
     def spider_closed(self, spider: Spider) -> None:
         """Before Scrapy's own extension writes the spider's state (``addon`` puts us before it)."""
@@ -165,7 +164,7 @@ class PacingExtension:
         clock.incident_wait_s = decided.wait_s if new else max(decided.wait_s, clock.incident_wait_s)
         clock.hold(now + decided.wait_s, why)
         if decided.give_up_s is not None:
-            self._give_up(clock, decided)
+            job.give_up(clock, decided)
         elif new:
             job.count.add(stats.HOLD, why)
             logger.info(
@@ -175,27 +174,6 @@ class PacingExtension:
                 decided.wait_s,
                 "it named no usable time" if asked is None else "it asked for it",
             )
-
-    def _give_up(self, clock: HostClock, decided: Pause) -> None:
-        """Let the host's requests fail, those that wait in the downloader at once, or stop the crawl."""
-        job, now = self.job, self.job.now()
-        known = clock.given_up_until > now
-        reason = f"{clock.host} is given up: {decided.why}"
-        clock.give_up(now + (decided.give_up_s or 0.0), reason)
-        if known:
-            return
-        job.count.add(stats.HOSTS_GIVEN_UP)
-        if decided.too_long and job.settings.retry_after_over_max == "spider":
-            logger.error("%s; the crawl stops (SCOUR_RETRY_AFTER_OVER_MAX).", reason)
-            compat.close_spider(self.crawler, "scour_rate_limited")
-        else:
-            logger.warning("%s; its requests end as rate_limited.", reason)
-
-        def refusal(request: Request) -> RateLimited:
-            job.uncount_attempt(request)
-            return RateLimited(reason, url=without_userinfo(job.real_url(request)))
-
-        compat.fail_queued(self.crawler.engine.downloader, lambda request: job.host_of(request) == clock.host, refusal)
 
     def _back_off(self, clock: HostClock, request: Request) -> None:
         """Leave the host alone after a failure that is retried, longer while they go on (``SCOUR_RETRY_BACKOFF``)."""
