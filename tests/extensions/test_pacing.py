@@ -462,10 +462,10 @@ async def test_each_host_has_a_throttle_of_its_own(sites: Sites) -> None:
     a, b = sites.named("a.test", "b.test")
     open_site(a, Answer("page", delay=0.4))
     open_site(b)
-    urls = [site.url(f"/{n}") for n in range(3) for site in (a, b)]
+    urls = [site.url(f"/{n}") for n in range(2) for site in (a, b)]
     result = await crawl(urls, {"SCOUR_THROTTLE_ENABLED": True, "SCOUR_THROTTLE_WAIT_AT_LEAST": 0.05})
     assert result.package_tracebacks == []
-    assert b.requests()[-1].at < a.requests()[2].at
+    assert b.requests()[-1].at < a.requests()[2].at  # robots.txt, the first page, the second
 
 
 SPIDER = """
@@ -491,9 +491,3 @@ def test_the_throttle_can_be_set_on_the_command_line(sites: Sites, tmp_path: Pat
     assert run.returncode == 0, run.stderr[-2000:]
     assert len(pages_of(site)) == 3
     assert min(gaps(pages_of(site))) >= 0.2 - SLACK
-    wrong = run_scrapy(
-        ["crawl", "one", "-a", f"url={site.url('/')}"], project, {**values, "SCOUR_THROTTLE_WAIT_BETWEEN": "2x,1x"}
-    )
-    assert wrong.returncode != 0
-    assert "SCOUR_THROTTLE_WAIT_BETWEEN" in wrong.stderr
-    assert len(pages_of(site)) == 3
