@@ -14,6 +14,7 @@ from scrapy.pipelines.files import FilesPipeline
 
 from scrapy_scour import FailureCategory, compat, failure_category
 from scrapy_scour.exceptions import ContentTypeRefused
+from scrapy_scour.job import job_of
 from scrapy_scour.policy.content import media_type, wanted
 from tests.support.crawl import Result, crawl, sleep
 from tests.support.site import Answer, Site, Sites
@@ -201,6 +202,32 @@ async def test_a_refused_type_is_no_failure_of_the_host(site: Site) -> None:
     assert result.stats["scour/outcome/invalid_response"] == 3
     assert "scour/hold/backoff" not in result.stats
     assert result.elapsed < 5
+
+
+async def test_a_refused_type_is_answer_enough_after_a_hold(site: Site) -> None:
+    site.page("/busy", status=429)
+    site.page("/video*", b"film" * 10_000, headers=VIDEO)
+    busy, videos = site.url("/busy"), [site.url(f"/video{n}") for n in range(2)]
+
+    class AfterBusy(Spider):
+        name = "after"
+
+        async def start(self) -> AsyncIterator[Any]:
+            yield Request(busy, meta={"dont_retry": True}, errback=self.go_on)
+
+        def go_on(self, failure: Any) -> Iterator[Request]:
+            yield from (Request(url, callback=self.parse) for url in videos)
+
+        def parse(self, response: Response) -> None:
+            raise AssertionError("none of them is a page")
+
+    result = await crawl(AfterBusy, {**HTML, "SCOUR_RETRY_WAITS": [0.2]})
+    assert result.stats["scour/outcome/invalid_response"] == len(videos)
+    assert result.crawler is not None
+    clock = job_of(result.crawler).pace.known("127.0.0.1")
+    assert clock is not None
+    assert clock.held_until > 0
+    assert not clock.probing
 
 
 def listeners(result: Result, signal: object) -> list[str]:
