@@ -585,6 +585,22 @@ async def test_a_boundary_never_disappears_while_the_crawl_runs(sites: Sites) ->
     assert result.package_tracebacks == []
 
 
+async def test_a_boundary_that_is_set_late_and_cannot_be_read_lets_nothing_in(sites: Sites) -> None:
+    a, b = sites.named("a.test", "b.test")
+    for number in (1, 2):
+        a.page(f"/{number}", f"<a href='{b.url(f'/{number}')}'>b</a>")
+
+    class Late(Changing):
+        allowed_domains: list[str] = []  # noqa: RUF012
+        changes = ("a.test",)  # one value in place of a list
+
+    result = await crawl(Late, spider_args={"start": [a.url("/1")], "result": Result()})
+    assert not touched(b)
+    assert [path for path in a.paths() if path != "/robots.txt"] == ["/1"]
+    (said,) = result.messages(40, "scrapy_scour")
+    assert said.startswith("Nothing is in scope until this can be read: allowed_domains: 'a.test' must be a list")
+
+
 # A handler that follows redirects by itself
 
 
