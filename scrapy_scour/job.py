@@ -10,6 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.httpobj import urlparse_cached
@@ -55,6 +56,9 @@ OFF_HOST = "scour_off_host"
 
 #: A host name in its canonical form already, as nearly all are: nothing to work out or to remember.
 _PLAIN_HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
+
+#: A list of domains in which no host is.
+_NO_DOMAIN = frozenset({"\0"})
 
 logger = logging.getLogger(__name__)
 
@@ -217,7 +221,7 @@ class Job:
         """The boundary; read again when the spider changes its ``allowed_domains``.
 
         A change that cannot be read, or that leaves no domain where there was one, keeps the boundary as it was: a
-        filter never disappears by accident.
+        filter never disappears by accident. Where there was none, what cannot be read lets nothing in.
         """
         domains = getattr(self.crawler.spider, "allowed_domains", None)
         if domains is None and self._domains is None:
@@ -233,7 +237,11 @@ class Job:
                     raise ScopeError(["allowed_domains was emptied while the crawl runs"])
                 self._scope = scope
             except ScopeError as error:
-                logger.error("The scope stays as it was: %s", error)
+                if self._scope.domains:
+                    logger.error("The scope stays as it was: %s", error)
+                else:
+                    logger.error("Nothing is in scope until this can be read: %s", error)
+                    self._scope = replace(self._scope, domains=_NO_DOMAIN)
         return self._scope
 
     def judge_request(self, request: Request) -> Verdict:
