@@ -424,6 +424,7 @@ class Job:
             listener(request, clock)
 
     def transfer_ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
+        self.under_way.answered(request)
         for listener in self.on_ended:
             listener(request, clock, duration_s)
         self.began_at.pop(request, None)

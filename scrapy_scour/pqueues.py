@@ -165,6 +165,7 @@ class PolitePriorityQueue:
         job.on_left.append(self._left)
         job.on_slot_changed.append(self._slot_changed)
         job.on_dispatched.append(self._dispatched)
+        job.on_ended.append(self._answered)
         job.pace.listeners.append(self._clock_changed)
         # The scheduler closes its disk queue, but never the one in memory.
         crawler.signals.connect(self._spider_closed, signal=signals.spider_closed)
@@ -246,6 +247,7 @@ class PolitePriorityQueue:
             job.on_left.remove(self._left)
             job.on_slot_changed.remove(self._slot_changed)
             job.on_dispatched.remove(self._dispatched)
+            job.on_ended.remove(self._answered)
             job.pace.listeners.remove(self._clock_changed)
         return state
 
@@ -405,7 +407,7 @@ class PolitePriorityQueue:
     # What changes where a slot stands
 
     def _left(self, slot: str, host: str) -> None:
-        """A request has left the downloader: its slot has room, or its host is free again."""
+        """A request has left the downloader: its slot has room if it had not before, and its host is free again."""
         queue = self.pqueues.get(slot)
         if queue is not None:
             self._make_ready(queue)
@@ -422,6 +424,14 @@ class PolitePriorityQueue:
         slot = self._load.slot_of(request)
         if slot is not None and compat.slot_delay(self._downloader, slot):
             self._slot_changed(slot)
+
+    def _answered(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
+        """A transfer has ended: its slot has room."""
+        queue = self.pqueues.get(self._load.slot_of(request) or "")
+        if queue is not None:
+            self._make_ready(queue)
+            if self._asleep:
+                self._look_again()
 
     def _slot_changed(self, slot: str) -> None:
         queue = self.pqueues.get(slot)

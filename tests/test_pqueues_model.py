@@ -218,14 +218,11 @@ class QueueModel(RuleBasedStateMachine):
         host = self.host_of(self.next_request(queue, slot))
         if self.facts[host].given_up_until > self.now:
             return self.now
-        of_slot = [request for request in self.under_way() if self.slot_of(request) == slot]
-        if len(of_slot) >= self.limits[slot]:
+        if self.loads(slot) >= self.limits[slot]:
             return None
         if self.one_at_a_time(host) and any(self.host_of(request) == host for request in self.under_way()):
             return None
-        if self.delay_of(slot) and any(
-            request in self.in_middlewares or request in self.in_slot for request in of_slot
-        ):
+        if self.delay_of(slot) and any(self.slot_of(one) == slot for one in (*self.in_middlewares, *self.in_slot)):
             return None
         return self.time_of(queue, slot)
 
@@ -245,7 +242,9 @@ class QueueModel(RuleBasedStateMachine):
         return at
 
     def loads(self, slot: str) -> int:
-        return sum(self.slot_of(request) == slot for request in self.under_way())
+        """Requests of the slot that are under way and whose transfer has not ended."""
+        ahead = (*self.in_middlewares, *self.in_slot, *self.transfers)
+        return sum(self.slot_of(request) == slot for request in ahead)
 
     # What happens
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+_ON_ITS_WAY, _SENT, _ANSWERED = 0, 1, 2
+
 
 class SlotLoad:
-    """One download slot: ``count`` requests in or on their way to the downloader, ``unsent`` of them not dispatched."""
+    """One download slot: ``count`` requests whose transfer has not ended, ``unsent`` of them not even dispatched."""
 
     __slots__ = ("count", "unsent")
 
@@ -19,22 +21,34 @@ class SlotLoad:
         self.unsent = 0
 
 
-class UnderWay:
-    """What is under way. ``request in under_way``: the scheduler queue handed it out and it has not ended.
+class _Place:
+    """Where one request is: its slot, its host, whether the scheduler queue handed it out, how far it has come."""
 
-    ``loads``: by slot, only slots with anything under way. ``hosts``: number by host, likewise. Requests that did not
-    come from the queue (media, robots.txt) count too: they occupy the slot just the same.
+    __slots__ = ("from_queue", "host", "slot", "stage")
+
+    def __init__(self, slot: str, host: str, from_queue: bool) -> None:
+        self.slot = slot
+        self.host = host
+        self.from_queue = from_queue
+        self.stage = _ON_ITS_WAY
+
+
+class UnderWay:
+    """What is under way. ``request in under_way``: the scheduler queue handed it out, and it is in the downloader.
+
+    ``loads``: by slot, until the transfer has ended; only slots with anything under way. ``hosts``: number by host,
+    until the request has left the downloader, its answer looked at by every middleware. Requests that did not come from
+    the queue (media, robots.txt) count too: they occupy the slot just the same.
     """
 
     def __init__(self) -> None:
         self.loads: dict[str, SlotLoad] = {}
         self.hosts: dict[str, int] = {}
-        self._places: dict[Hashable, tuple[str, str, bool]] = {}
-        self._unsent: set[Hashable] = set()
+        self._places: dict[Hashable, _Place] = {}
 
     def __contains__(self, request: Hashable) -> bool:
         place = self._places.get(request)
-        return place is not None and place[2]
+        return place is not None and place.from_queue
 
     def __len__(self) -> int:
         return len(self._places)
@@ -43,8 +57,7 @@ class UnderWay:
         """Count a request in; one that is in already is not counted twice."""
         if request in self._places:
             return
-        self._places[request] = (slot, host, from_queue)
-        self._unsent.add(request)
+        self._places[request] = _Place(slot, host, from_queue)
         load = self.loads.get(slot)
         if load is None:
             load = self.loads[slot] = SlotLoad()
@@ -55,30 +68,41 @@ class UnderWay:
     def slot_of(self, request: Hashable) -> str | None:
         """The slot under which the request is counted, None when it is not."""
         place = self._places.get(request)
-        return None if place is None else place[0]
+        return None if place is None else place.slot
 
     def sent(self, request: Hashable) -> None:
         """Note that the request goes to the network now."""
-        if request in self._unsent:
-            self._unsent.discard(request)
-            self.loads[self._places[request][0]].unsent -= 1
+        place = self._places.get(request)
+        if place is not None and place.stage == _ON_ITS_WAY:
+            place.stage = _SENT
+            self.loads[place.slot].unsent -= 1
+
+    def answered(self, request: Hashable) -> None:
+        """Note that its transfer has ended, whatever came of it."""
+        place = self._places.get(request)
+        if place is not None:
+            self._out_of_slot(place)
 
     def leave(self, request: Hashable) -> tuple[str, str] | None:
         """Count a request out; its slot and host, None when it was not in."""
         place = self._places.pop(request, None)
         if place is None:
             return None
-        slot, host, _ = place
-        load = self.loads[slot]
-        load.count -= 1
-        if request in self._unsent:
-            self._unsent.discard(request)
-            load.unsent -= 1
-        if not load.count:
-            del self.loads[slot]
-        left = self.hosts[host] - 1
+        self._out_of_slot(place)
+        left = self.hosts[place.host] - 1
         if left:
-            self.hosts[host] = left
+            self.hosts[place.host] = left
         else:
-            del self.hosts[host]
-        return slot, host
+            del self.hosts[place.host]
+        return place.slot, place.host
+
+    def _out_of_slot(self, place: _Place) -> None:
+        if place.stage == _ANSWERED:
+            return
+        load = self.loads[place.slot]
+        load.count -= 1
+        if place.stage == _ON_ITS_WAY:
+            load.unsent -= 1
+        place.stage = _ANSWERED
+        if not load.count:
+            del self.loads[place.slot]

@@ -1,0 +1,112 @@
+"""One crawl in a process of its own, and its figures as one line of JSON. Used by the benchmarks beside it.
+
+``run(hosts, settings, ...)`` starts it; ``hosts`` maps a group's name to the hosts and the pages of each.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+QUEUE_ONLY = {"SCHEDULER_PRIORITY_QUEUE": "scrapy_scour.pqueues.PolitePriorityQueue"}
+ADDON = {"ADDONS": {"scrapy_scour.Addon": 500}}
+STOCK: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Hosts that are asked for ``pages`` pages each."""
+
+    hosts: list[str]
+    pages: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """``ended_s``: seconds from the start to the last page of each group; ``wall_s``: to the end of the crawl; ``cpu_s``:
+    its processor time, without start-up. ``pages``: how many arrived. ``peak_mib``: the largest resident size.
+    """
+
+    ended_s: dict[str, float]
+    wall_s: float
+    cpu_s: float
+    pages: int
+    peak_mib: float
+
+    @property
+    def everything_s(self) -> float:
+        return max(self.ended_s.values())
+
+
+def run(port: int, groups: Mapping[str, Group], settings: Mapping[str, Any]) -> Figures:
+    """Crawl all groups together; fails unless every page arrived."""
+    job = {
+        "port": port,
+        "groups": {name: [group.hosts, group.pages] for name, group in groups.items()},
+        "settings": dict(settings),
+    }
+    done = subprocess.run(
+        [sys.executable, __file__], input=json.dumps(job), capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-4000:])
+    try:
+        figures = Figures(**json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, TypeError, ValueError) as error:
+        raise RuntimeError(done.stderr[-4000:]) from error
+    wanted = sum(len(group.hosts) * group.pages for group in groups.values())
+    if figures.pages != wanted:
+        raise RuntimeError(f"{figures.pages} pages of {wanted}\n{done.stderr[-4000:]}")
+    return figures
+
+
+def main() -> None:
+    import resource
+
+    import scrapy
+    from scrapy.crawler import AsyncCrawlerProcess
+
+    job = json.load(sys.stdin)
+    result: dict[str, Any] = {"ended_s": {}, "pages": 0}
+
+    class Pages(scrapy.Spider):
+        name = "pages"
+
+        async def start(self) -> AsyncIterator[Any]:
+            self.began = time.monotonic()
+            self.cpu = time.process_time()
+            groups = job["groups"].items()
+            for page in range(max(pages for _, (_, pages) in groups)):
+                for name, (hosts, pages) in groups:
+                    if page < pages:
+                        for host in hosts:
+                            url = f"http://{host}:{job['port']}/{page}"
+                            yield scrapy.Request(url, dont_filter=True, cb_kwargs={"group": name})
+
+        def parse(self, response: Any, group: str) -> None:
+            result["ended_s"][group] = time.monotonic() - self.began
+            result["pages"] += 1
+
+        def closed(self, reason: str) -> None:
+            result["wall_s"] = time.monotonic() - self.began
+            result["cpu_s"] = time.process_time() - self.cpu
+
+    base = {"TELNETCONSOLE_ENABLED": False, "LOG_LEVEL": "WARNING", "REMOTE_CONTROL_ENABLED": False}
+    process = AsyncCrawlerProcess({**base, **job["settings"]})
+    process.crawl(Pages)
+    process.start()
+    result["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
