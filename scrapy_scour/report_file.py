@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,10 +12,15 @@ from scrapy_scour.outcomes import file_problems
 
 
 def report_problems(path: str | None, outcomes_path: str | None) -> list[str]:
-    """What speaks against ``SCOUR_REPORT_FILE``, in the words of a refused setting; nothing is made or changed."""
+    """What speaks against ``SCOUR_REPORT_FILE``, in the words of a refused setting; nothing is left or changed."""
     if path is None:
         return []
     found = file_problems(path, "SCOUR_REPORT_FILE", replaced=True)
+    if not found:
+        try:  # a user's rights are not all: a file system may take no files
+            tempfile.TemporaryFile(dir=Path(path).resolve().parent).close()
+        except OSError as error:
+            found.append(f"SCOUR_REPORT_FILE = {path!r}: must be a file that can be written; {error}")
     if outcomes_path is not None and Path(path).resolve() == Path(outcomes_path).resolve():
         found.append(f"SCOUR_REPORT_FILE = {path!r}: must not be SCOUR_OUTCOMES_FILE, which the page would replace")
     if importlib.util.find_spec("jinja2") is None:

@@ -1,0 +1,221 @@
+"""The report of a crawl: its numbers are those of the servers' logs, and it is written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from parsel import Selector
+from scrapy import Request
+
+from scrapy_scour import report_file
+from scrapy_scour.exceptions import SettingsError
+from scrapy_scour.extensions import report
+from scrapy_scour.job import job_of
+from scrapy_scour.report_file import replace_file
+from tests.support.crawl import Result, crawl
+from tests.support.site import Answer, Site, Sites, gaps
+
+#: Between what the server and the client call the end of an answer, seconds.
+SLACK = 0.05
+
+
+class Read:
+    """A page as a person reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self.page = Selector(path.read_text(encoding="utf-8"))
+        self.rows = {row.css("td.host bdi::text").get(): row for row in self.page.css("table.hosts tbody tr")}
+        self.tiles = {
+            " ".join(tile.css("dt ::text").getall()): tile.css("dd::text").get() for tile in self.page.css(".tiles div")
+        }
+
+    def cell(self, host: str, name: str) -> str:
+        return " ".join(" ".join(self.rows[host].css(f'td[data-is="{name}"] ::text').getall()).split())
+
+    def seconds(self, host: str, name: str) -> float:
+        number, unit, *_ = self.cell(host, name).split()
+        return float(number) / (1000 if unit == "ms" else 1)
+
+    def groups(self) -> dict[str, list[tuple[int, str, list[str]]]]:
+        """By category: number, reason and examples of each row."""
+        return {
+            group.css("summary span::text").get() or "": [
+                (
+                    int(row.css("td.n::text").get() or 0),
+                    row.css("td.reason bdi::text").get() or "",
+                    row.css("li.url::text").getall(),
+                )
+                for row in group.css("tbody tr")
+            ]
+            for group in self.page.css("details")
+        }
+
+
+def open_site(site: Site, robots: str = "", page: Answer | None = None) -> Site:
+    site.robots(robots)
+    site.default = page or Answer("page")
+    return site
+
+
+async def test_its_numbers_are_those_of_the_servers_the_stats_and_the_summary(sites: Sites, tmp_path: Path) -> None:
+    slow, later, plain, closed = sites.named("slow.test", "later.test", "plain.test", "closed.test")
+    open_site(slow, "User-agent: *\nDisallow: /admin/\nCrawl-delay: 0.3\n", Answer("page", delay=0.1))
+    open_site(later)
+    later.sequence("/r", [Answer("later", 429, {"Retry-After": "1"}), Answer("page")])
+    open_site(plain).page("/gone", status=404)
+    open_site(closed, "User-agent: *\nDisallow: /\n")
+    hostile = "<script>alert(1)</script>"
+    urls = [
+        *(slow.url(f"/{n}") for n in range(4)),
+        *(slow.url(f"/admin/{n}?q={hostile}") for n in range(2)),
+        later.url("/r"),
+        *(plain.url(f"/{n}") for n in range(5)),
+        plain.url("/gone"),
+        *(closed.url(f"/{n}") for n in range(3)),
+    ]
+    path = tmp_path / "report.html"
+    result = await crawl([Request(url) for url in urls], {"SCOUR_REPORT_FILE": str(path)})
+    read = Read(path)
+
+    assert set(read.rows) == {site.name for site in sites.opened}
+    for site in sites.opened:
+        assert site.name
+        seen = site.requests()
+        good = [one for one in seen if one.status == 200 and one.path != "/robots.txt"]
+        assert read.cell(site.name, "pages") == str(len(good))
+        assert read.cell(site.name, "requests") == str(len(seen))
+    assert read.cell("slow.test", "without a page") == "2 robots_disallowed"
+    assert read.cell("closed.test", "without a page") == "3 robots_disallowed"
+    assert read.cell("plain.test", "without a page") == "1 not_found"
+
+    kept = gaps(slow.requests())
+    assert read.seconds("slow.test", "smallest gap") == pytest.approx(min(kept), abs=SLACK)
+    assert read.seconds("slow.test", "median gap") == pytest.approx(statistics.median(kept), abs=SLACK)
+    assert read.seconds("slow.test", "smallest gap") >= 0.3
+    assert read.cell("slow.test", "asked delay") == f"0.30 s http://slow.test:{slow.port} robots.txt line 3"
+    assert read.cell("later.test", "holds") == "1 × Retry-After 1.00 s in all"
+    assert read.tiles["gaps below the asked delay"] == "0"
+
+    stats = result.stats
+    assert (
+        read.tiles["pages"] == str(stats["scour/pages"]) == str(len([p for p in result.responses if p.status == 200]))
+    )
+    assert read.tiles["requests without a page"] == str(stats["scour/outcomes"])
+    assert read.tiles["holds"] == str(stats["scour/hold/retry_after"])
+    assert read.tiles["hosts that ask for a delay"] == str(stats["scour/delay/hosts"])
+    assert read.tiles["requests sent"] == str(sum(len(site.requests()) for site in sites.opened))
+    groups = read.groups()
+    assert {name: sum(row[0] for row in rows) for name, rows in groups.items()} == {
+        key.removeprefix("scour/outcome/"): value for key, value in stats.items() if key.startswith("scour/outcome/")
+    }
+    refused = {reason: urls for _, reason, urls in groups["robots_disallowed"]}
+    said = "Forbidden by robots.txt: robots.txt line 2 (Disallow: /admin/ (group *)) refuses it for testbot"
+    assert len(refused[said]) == 2
+    assert all(url.startswith(slow.url("/admin/")) for url in refused[said])
+    summary = next(r.getMessage() for r in result.log if "The slowest pace" in r.getMessage())
+    assert read.cell("slow.test", "asked delay").split(" ", 2)[2] in summary
+    assert f"{sum(row[0] for row in groups['robots_disallowed'])} refused by robots.txt" in summary
+    assert read.page.css("script").getall() == []
+    assert result.package_tracebacks == []
+
+
+async def test_what_still_waited_when_the_crawl_was_closed_is_in_it(site: Site, tmp_path: Path) -> None:
+    open_site(site, "User-agent: *\nCrawl-delay: 0.2\n")
+    path = tmp_path / "report.html"
+    settings = {"SCOUR_REPORT_FILE": path, "CLOSESPIDER_PAGECOUNT": 2}
+    result = await crawl([Request(site.url(f"/{n}")) for n in range(9)], settings)
+    read = Read(path)
+    assert result.finish_reason == "closespider_pagecount"
+    assert "closespider_pagecount" in (read.page.css("header p bdi::text").get() or "")
+    assert int(read.tiles["requests without a page"] or 0) == result.stats["scour/outcomes"] > 0
+
+
+def refusals(path: Path) -> list[Any]:
+    """Paths that cannot be written."""
+    (path / "folder").mkdir()
+    return [path / "missing" / "report.html", path / "folder", "/proc/report.html"]
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+async def test_a_path_that_cannot_be_written_refuses_the_start(site: Site, tmp_path: Path, which: int) -> None:
+    path = refusals(tmp_path)[which]
+    with pytest.raises(SettingsError, match=r"SCOUR_REPORT_FILE = '.*': must be a file that can be written"):
+        await crawl(site.url("/"), {"SCOUR_REPORT_FILE": str(path)})
+    assert site.requests() == []
+    assert not (tmp_path / "missing").exists()
+
+
+async def test_the_outcomes_file_is_no_place_for_it(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    settings = {"SCOUR_REPORT_FILE": str(path), "SCOUR_OUTCOMES_FILE": str(tmp_path / "." / "one")}
+    with pytest.raises(SettingsError, match=r"SCOUR_REPORT_FILE = .*: must not be SCOUR_OUTCOMES_FILE"):
+        await crawl(site.url("/"), settings)
+    assert site.requests() == []
+
+
+async def test_without_the_extra_the_start_is_refused(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_file.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SettingsError, match=r"SCOUR_REPORT_FILE = .*: needs jinja2; install scrapy-scour\[report\]"):
+        await crawl(site.url("/"), {"SCOUR_REPORT_FILE": str(tmp_path / "report.html")})
+    assert site.requests() == []
+
+
+async def test_a_page_that_cannot_be_made_or_written_is_an_error_line_and_the_old_one_stays(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_site(site)
+    path = tmp_path / "report.html"
+    path.write_text("the last crawl")
+
+    def broken(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(report, "replace_file", broken)
+    result = await crawl(site.url("/"), {"SCOUR_REPORT_FILE": str(path)})
+    errors = result.messages(logger="scrapy_scour.extensions.report")
+    assert len(errors) == 1
+    assert errors[0] == f"SCOUR_REPORT_FILE = {str(path)!r} could not be written: OSError: no space left"
+    assert result.finish_reason == "finished"
+    assert path.read_text() == "the last crawl"
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.html"
+    replace_file(path, "one \ud800")
+    assert path.read_bytes() == b"one \\ud800"
+    assert path.stat().st_mode & 0o444
+    link = tmp_path / "link.html"
+    link.symlink_to(path)
+    replace_file(link, "two")
+    assert link.is_symlink()
+    assert path.read_text() == "two"
+
+    def full(_: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        replace_file(path, "three")
+    assert path.read_text() == "two"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["link.html", "report.html"]
+
+
+async def test_without_the_setting_there_is_nothing_of_it(site: Site) -> None:
+    """No extension, no listener beyond those of the others, no file."""
+    open_site(site)
+    off: Result = await crawl(site.url("/"))
+    assert not [
+        one
+        for one in off.crawler.extensions.middlewares  # type: ignore[union-attr]
+        if isinstance(one, report.ReportExtension)
+    ]
+    job = job_of(off.crawler)  # type: ignore[arg-type]
+    listeners = [*job.on_dispatched, *job.pace.listeners, *job.outcomes.on_page]
+    assert job.outcomes.on_page == []
+    assert not [one for one in listeners if isinstance(getattr(one, "__self__", None), report.ReportExtension)]
