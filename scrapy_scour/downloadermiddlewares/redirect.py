@@ -287,6 +287,9 @@ class MetaRefreshMiddleware(_Hops):
         target = resolve_location(request.url, url.encode("utf-8", "surrogateescape"))
         if target.url is None or target.problem:
             return response  # a refresh to another scheme, or to nowhere, is no hop: the page goes to the spider
+        itself = request.method == "GET" and trail_key(target.url) == trail_key(request.url)
+        if itself and not self._new_cookies(request, response, target.url):
+            return response  # a page that reloads itself leads nowhere else: it is what it has to show
         return self.follow(
             request,
             response,
