@@ -39,7 +39,7 @@ REASONS: dict[str, str] = {
     "retry_after": "held by Retry-After",
     "retry_wait": "held after a refusal for rate",
     "backoff": "held after failures",
-    "robots_unreachable": "held since their robots.txt could not be read",
+    "robots_unreachable": "held since robots.txt could not be read",
 }
 #: Hosts that are looked at for the slowest one and for the one with the most to do.
 LOOKED_AT = 20

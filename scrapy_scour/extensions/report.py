@@ -88,7 +88,7 @@ class ReportExtension:
         if clock.held_until > now:
             self.histories.held(clock.host, now - self._began, clock.held_until - self._began, clock.held_why)
         if clock.given_up_until > now:
-            self.histories.of(clock.host).given_up = clean_reason(clock.given_up_why)
+            self.histories.given_up(clock.host, now - self._began, clean_reason(clock.given_up_why))
 
     def _page(self, request: Request) -> None:
         self.histories.of(self.job.host_of(request)).pages += 1

@@ -23,6 +23,8 @@ MOST_SPANS = 32
 MOST_SHORT = 16
 #: A gap counts as too short when it is shorter than the asked delay by more than this: clocks are not exact.
 TOLERANCE_S = 0.02
+#: A hold and the giving up that it belongs to are noted by one answer, so no more than this apart.
+WITH_IT_S = 0.05
 #: Different reasons kept of one category, and examples of one reason; the others are counted.
 MOST_REASONS = 20
 MOST_EXAMPLES = 5
@@ -40,8 +42,8 @@ class HostHistory:
     for none, and the line that says so. ``smallest_s``: the shortest time from the end of a transfer to the next
     dispatch, 0.0 when they overlapped, None while there was none. ``too_short``: gaps below the delay that was asked
     then, ``shorts`` some of them as (time, gap). ``held``: how often it was left alone, by reason; ``held_s`` for how
-    long in all; ``spans`` when (begin, end). ``given_up``: why its requests failed, "" when they did not. ``times``,
-    ``gaps``: the moments kept, ``NO_GAP`` for the gap of the first.
+    long in all; ``spans`` when (begin, end); ``last_hold`` when the last began and why. ``given_up``: why its
+    requests failed, "" when they did not. ``times``, ``gaps``: the moments kept, ``NO_GAP`` for the gap of the first.
     """
 
     __slots__ = (
@@ -55,6 +57,7 @@ class HostHistory:
         "held_s",
         "held_until",
         "host",
+        "last_hold",
         "pages",
         "refused",
         "requests",
@@ -79,6 +82,7 @@ class HostHistory:
         self.held_s = 0.0
         self.held_until = float("-inf")
         self.spans: list[tuple[float, float]] | None = None
+        self.last_hold: tuple[float, str] | None = None
         self.given_up = ""
         self.times: array[float] | None = None
         self.gaps: array[float] | None = None
@@ -226,11 +230,22 @@ class Histories:
             history.held, history.spans = Counter(), []
         if begin == now_s:
             history.held[why] += 1
+            history.last_hold = (begin, why)
             if len(history.spans) < MOST_SPANS:
                 history.spans.append((begin, until_s))
         elif history.spans and history.spans[-1][1] == history.held_until:
             history.spans[-1] = (history.spans[-1][0], until_s)
         history.held_until = until_s
+
+    def given_up(self, host: str, now_s: float, why: str) -> None:
+        """The host's requests fail from now on. The hold that came with it is no hold: nothing waits for its end."""
+        history = self.of(host)
+        history.given_up = why
+        if history.held and history.last_hold and now_s - history.last_hold[0] <= WITH_IT_S:
+            _, why_held = history.last_hold
+            history.last_hold = None
+            history.held[why_held] -= 1
+            history.held += Counter()  # drops what has become 0
 
     def _thin(self) -> None:
         self._most_of_one = max(self._most_of_one // 2, FEWEST_MOMENTS_OF_ONE)

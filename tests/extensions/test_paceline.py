@@ -130,7 +130,7 @@ async def test_every_reason_to_wait_is_named(sites: Sites) -> None:
         "1 paced by the project's own delay",
         "1 held after a refusal for rate until",
         "1 held after failures until",
-        "1 held since their robots.txt could not be read until",
+        "1 held since robots.txt could not be read until",
     ):
         assert words in said, said
     assert_nothing_is_left(extension_of(result))

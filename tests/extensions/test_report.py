@@ -134,6 +134,19 @@ async def test_what_still_waited_when_the_crawl_was_closed_is_in_it(site: Site, 
     assert int(read.tiles["requests without a page"] or 0) == result.stats["scour/outcomes"] > 0
 
 
+async def test_a_host_that_is_given_up_says_so_and_its_holds_are_those_of_the_stats(site: Site, tmp_path: Path) -> None:
+    open_site(site).default = Answer("later", 429, {"Retry-After": "0.2"})
+    path = tmp_path / "report.html"
+    settings = {"SCOUR_REPORT_FILE": path, "SCOUR_RETRY_WAITS": [0.1], "RETRY_TIMES": 1}
+    result = await crawl([Request(site.url(f"/{n}")) for n in range(3)], settings)
+    read = Read(path)
+    assert result.stats["scour/hosts_given_up"] == 1
+    assert read.tiles["holds"] == str(result.stats["scour/hold/retry_wait"])
+    row = read.rows[site.host]
+    assert "is given up: it refused for rate 2 times in a row" in " ".join(row.css("td.host ::text").getall())
+    assert read.cell(site.host, "without a page") == "3 rate_limited"
+
+
 def refusals(path: Path) -> list[Any]:
     """Paths that cannot be written."""
     (path / "folder").mkdir()

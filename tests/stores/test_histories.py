@@ -104,6 +104,21 @@ def test_a_hold_that_becomes_longer_is_one_hold() -> None:
     assert (history.holds, len(history.spans)) == (102, MOST_SPANS)
 
 
+def test_the_hold_of_a_host_that_is_given_up_by_the_same_answer_is_none() -> None:
+    histories = Histories()
+    histories.held("a.test", 0.0, 2.0, "retry_after")
+    histories.held("a.test", 5.0, 7.0, "retry_after")
+    for _ in range(2):  # told again with every change of the clock
+        histories.given_up("a.test", 5.001, "it went on")
+    assert histories.of("a.test").held == {"retry_after": 1}
+    histories.held("b.test", 0.0, 9.0, "backoff")
+    histories.given_up("b.test", 3.0, "it went on")
+    assert histories.of("b.test").held == {"backoff": 1}
+    histories.held("c.test", 0.0, 9.0, "retry_after")
+    histories.given_up("c.test", 0.0, "it asked for too long")
+    assert not histories.of("c.test").held
+
+
 def test_reasons_and_examples_are_bounded_and_the_others_counted() -> None:
     refusals = Refusals()
     for n in range(1_000):
