@@ -256,6 +256,16 @@ async def test_retries_redirects_and_waits_are_no_ends(site: Site) -> None:
     assert len(site.requests("/broken")) == 2
 
 
+@pytest.mark.parametrize("stock", [False, True], ids=["ours", "stock"])
+async def test_what_stock_loses_without_a_word_has_an_outcome(site: Site, stock: bool) -> None:
+    site.redirect("/loop", "/loop")
+    result = await crawl([Request(site.url("/loop"))], stock=stock)
+    assert len(site.requests("/loop")) == 1
+    assert result.responses == []
+    assert counted(result) == ({} if stock else {"redirect_loop": 1})
+    assert [failure_category(failed.failure) for failed in result.errors] == ([] if stock else [Category.REDIRECT_LOOP])
+
+
 async def test_robots_txt_requests_are_no_requests_of_the_spider(site: Site) -> None:
     site.robots("", status=404)
     site.page("/page")
