@@ -59,9 +59,9 @@ class PoliteFetcher:
         """Call ``provider(url)`` when it is the host's turn, and give what it returns.
 
         ``provider`` is any callable that takes the URL, as Scrapy would request it, and returns an awaitable; the host
-        counts as being asked until that is done. ``user_agent`` is the User-Agent that the provider asks under, whose
-        rules in robots.txt decide; None means the crawl's own ``USER_AGENT``. ``allow_offsite`` is Scrapy's meta key of
-        that name.
+        counts as being asked until that is done, so set the provider a time limit of its own. ``user_agent`` is the
+        User-Agent that the provider asks under, whose rules in robots.txt decide; None means the crawl's own
+        ``USER_AGENT``. ``allow_offsite`` is Scrapy's meta key of that name.
 
         Raises, without calling the provider, what refuses an ordinary request: OutOfScope, RobotsDisallowed,
         RobotsUnreachable, CrawlDelayTooLong, RateLimited, RequestLimitReached; PolicyCheckFailed for a URL that is not
