@@ -167,6 +167,9 @@ CATEGORIES: dict[str, FailureCategory] = {
     ),
 }
 
+# How a download was ended, not why: another parent of the class says more, such as a timeout.
+_SAY_HOW = ("IgnoreRequest", "StopDownload")
+
 # Scrapy's handlers cancel a download for one reason of their own: the body is over DOWNLOAD_MAXSIZE. On the way they
 # say so, or nothing at all; a timeout also cancels, but is raised as one.
 _CANCELLED = ("DownloadCancelledError", "twisted.internet.defer.CancelledError")
@@ -179,11 +182,14 @@ _DEEPEST = 50
 
 def category_of_class(cls: type) -> FailureCategory | None:
     """The category of an exception class by its name or a parent's, None when none is known."""
+    fallback = None
     for parent in cls.__mro__:
         for name in (f"{parent.__module__}.{parent.__name__}", parent.__name__):
-            if name in CATEGORIES:
+            if name in _SAY_HOW:
+                fallback = CATEGORIES[name]
+            elif name in CATEGORIES:
                 return CATEGORIES[name]
-    return None
+    return fallback
 
 
 def failure_category(what: object) -> FailureCategory | None:

@@ -40,6 +40,7 @@ import scrapy_scour.exceptions
 from scrapy_scour import FailureCategory as Category
 from scrapy_scour import failure_category
 from scrapy_scour.exceptions import ContentTypeRefused, Outcome, RobotsDisallowed
+from scrapy_scour.extensions.download import BodyTimeout
 from scrapy_scour.policy.failures import category_of_class, category_of_status
 
 STATUSES: Final[list[tuple[int, Category | None]]] = [
@@ -137,6 +138,7 @@ EXCEPTIONS: Final[list[tuple[str, BaseException, Category]]] = [
     ("somebody's drop while a timeout was handled", during(IgnoreRequest(), TimeoutError()), Category.TIMEOUT),
     ("a context that is hidden says nothing", during(IgnoreRequest(), TimeoutError(), suppress=True), Category.OTHER),
     ("somebody's stop", StopDownload(), Category.OTHER),
+    ("a timeout that stops the download", BodyTimeout(), Category.TIMEOUT),
     ("a scheme without a handler", NotSupported("Unsupported URL scheme 'gopher'"), Category.OTHER),
     ("no such file", FileNotFoundError(2, "x"), Category.NOT_FOUND),
     ("a file that may not be read", PermissionError(13, "x"), Category.ACCESS_BLOCKED),
