@@ -55,8 +55,8 @@ class PaceLineExtension:
         self.interval_s = interval_s
         self.waiting = Waiting()
         self._queues: list[PolitePriorityQueue] = []
-        # Slots with queued requests, and the queues that hold them (in memory, on disk).
-        self._queued: dict[str, list[PolitePriorityQueue]] = {}
+        # Slots with queued requests, and in which of the queues (in memory, on disk): bit n for queue n.
+        self._queued: dict[str, int] = {}
         # Slots that are not named after the host whose clock decides for them: their hosts, and the other way round.
         self._hosts: dict[str, str] = {}
         self._others: dict[str, set[str]] = {}
@@ -88,18 +88,16 @@ class PaceLineExtension:
         """A slot of the queue has got its first request, or has lost its last."""
         if queue not in self._queues:
             self._queues.append(queue)
-        holders = self._queued.get(slot)
+        bit = 1 << self._queues.index(queue)
+        holders = self._queued.get(slot, 0)
         if slot in queue:
-            if holders is None:
-                self._queued[slot] = [queue]
-            elif queue not in holders:
-                holders.append(queue)
+            self._queued[slot] = holders | bit
             self._look_at(slot)
-        elif holders is not None:
-            holders.remove(queue)
-            if not holders:
-                del self._queued[slot]
-                self._forget(slot)
+        elif holders & ~bit:
+            self._queued[slot] = holders & ~bit
+        elif holders:
+            del self._queued[slot]
+            self._forget(slot)
 
     def _slot_changed(self, slot: str) -> None:
         if slot in self._queued:
@@ -132,9 +130,14 @@ class PaceLineExtension:
 
     def _look_at(self, slot: str) -> None:
         """Note what one slot waits for now."""
-        host = self._queued[slot][0].decided_by(slot)
+        bits = self._queued[slot]
+        host = self._queues[(bits & -bits).bit_length() - 1].decided_by(slot)  # the first that holds it
         self._decided_by(slot, host)
         self._note(self.waiting, slot, host)
+
+    def _holders(self, slot: str) -> list[PolitePriorityQueue]:
+        bits = self._queued.get(slot, 0)
+        return [queue for n, queue in enumerate(self._queues) if bits >> n & 1]
 
     def _note(self, waiting: Waiting, slot: str, host: str) -> None:
         clock = self.job.pace.known(host)
@@ -229,7 +232,7 @@ class PaceLineExtension:
 
     def _number_queued(self, slot: str) -> int:
         load = self.job.under_way.loads.get(slot)
-        return sum(queue.queued(slot) for queue in self._queued.get(slot, ())) + (load.unsent if load else 0)
+        return sum(queue.queued(slot) for queue in self._holders(slot)) + (load.unsent if load else 0)
 
     def _asked_by(self, note: Note) -> str:
         """Who says so: in the words of the summary where it is the site."""

@@ -164,6 +164,23 @@ async def test_a_resumed_job_knows_what_waits_on_disk(site: Site, tmp_path: Path
     assert_nothing_is_left(extension_of(after))
 
 
+async def test_requests_of_a_host_in_memory_and_on_disk_are_one_queue(site: Site, tmp_path: Path) -> None:
+    """What cannot be stored stays in memory: the host waits once, for all of them."""
+    open_site(site, asks_for(0.2))
+    kept = [Request(site.url(f"/disk/{n}")) for n in range(2)]
+    unkept = [Request(site.url(f"/memory/{n}"), callback=lambda response: None) for n in range(3)]
+    result = await crawl([*kept, *unkept], OFTEN, jobdir=tmp_path)
+    assert result.stats["scheduler/enqueued/memory"] >= 3
+    found = [
+        re.search(r"Waiting for 1 host .* (\d+) requests? queued\. .* (\d+) queued, about", line)
+        for line in lines(result)
+    ]
+    assert found[0]
+    assert int(found[0][1]) >= 3
+    assert all(one and one[1] == one[2] for one in found)
+    assert_nothing_is_left(extension_of(result))
+
+
 @pytest.mark.parametrize("interval", [0, 0.0, None, "0"])
 async def test_without_an_interval_there_is_nothing_of_it(site: Site, interval: Any) -> None:
     """No extension, no listener, no line."""
