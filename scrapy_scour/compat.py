@@ -116,8 +116,10 @@ class _Queue(deque[Any]):
 
 
 class _Transfers(set[Any]):
-    """A slot's running transfers, telling when one ends.
+    """A slot's running transfers, telling when one begins and ends.
 
+    ``Downloader._download`` adds the request as the first thing it does, a turn of the loop after it left the queue. In
+    a busy crawl that is tens of milliseconds, by which the next request would come too early at the site.
     ``Downloader._download`` removes the request here, success or not, just before it looks at the queue again: the
     only moment at which "the last answer has ended" can be noted before the next request goes out. The signals come
     too late (``request_left_downloader``) or not at all after an error (``response_downloaded``).
@@ -126,6 +128,10 @@ class _Transfers(set[Any]):
     def __init__(self, slot: PoliteSlot) -> None:
         super().__init__()
         self._slot = slot
+
+    def add(self, request: Any) -> None:
+        super().add(request)
+        self._slot._began()
 
     def remove(self, request: Any) -> None:
         super().remove(request)
@@ -242,6 +248,9 @@ class PoliteSlot(Slot):
             clock.began()
         self._running[request] = (clock, self._gate.now())
         self._gate.dispatched(request, clock)
+
+    def _began(self) -> None:
+        self._lastseen = max(self._lastseen, slot_now())
 
     def _ended(self, request: Request) -> None:
         clock, began_at = self._running.pop(request)

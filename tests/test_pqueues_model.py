@@ -333,6 +333,7 @@ class QueueModel(RuleBasedStateMachine):
             assert self.now >= self.last_sent.get(slot, -math.inf) + delay - ROUNDING_S
         self.last_sent[slot] = self.now
         self.transfers.append(request)
+        self.downloader.slots[slot].transferring.add(request)
 
     def transfer_ended(self, request: Request, clock: Any, duration_s: float) -> None:
         if self.throttled and clock is not None:
@@ -363,7 +364,6 @@ class QueueModel(RuleBasedStateMachine):
         self.next_throttle = throttle
         self.facts[self.host_of(request)].last_end = self.now
         slot = self.downloader.slots[self.slot_of(request)]
-        slot.transferring.add(request)
         slot.transferring.remove(request)
         self.downloader._process_queue(slot)
         slot.active.remove(request)

@@ -32,8 +32,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Figures:
-    """``ended_s``: seconds from the start to the last page of each group; ``wall_s``: to the end of the crawl; ``cpu_s``:
-    its processor time, without start-up. ``pages``: how many arrived. ``peak_mib``: the largest resident size.
+    """``ended_s``: seconds from the start to the last page of each group; ``wall_s``: to the end of the crawl;
+    ``cpu_s``: its processor time, without start-up. ``pages``: how many arrived. ``peak_mib``: largest resident size.
     """
 
     ended_s: dict[str, float]

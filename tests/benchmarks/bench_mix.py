@@ -1,0 +1,132 @@
+"""Slow hosts beside fast ones: does anybody wait for somebody else's delay?
+
+    python tests/benchmarks/bench_mix.py [--mix 1 2 3] [--runs 3]
+
+Mixes 1 and 2 have delays set by the user (DOWNLOAD_SLOTS), robots.txt off on both sides; in mix 3 the slow hosts ask
+for theirs in robots.txt (Crawl-delay), which stock reads and does not keep: it is timed, but has no bound to meet.
+Answers take 30 ms, CONCURRENT_REQUESTS is Scrapy's 16. Each side crawls the fast hosts alone, the slow ones alone, then
+both; medians of the runs. ``fast`` is the last fast page of the mix against the fast hosts alone, ``all`` the last page
+of the mix against the longer of the two alone. The shortest gap is the server's: from arrival to arrival for a delay of
+the user, from the end of an answer to the next arrival for one that the site asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from crawl_once import ADDON, STOCK, Figures, Group, run
+from server import HostReport, Server, fast, slow
+
+LATENCY_S = 0.03
+GAP_TOLERANCE_S = 0.02
+FAST_AT_MOST = 1.15
+ALL_AT_MOST = 1.10
+
+
+@dataclass(frozen=True)
+class Mix:
+    """``asked``: the delay is asked by the sites, not set by the user."""
+
+    slow_hosts: int
+    slow_pages: int
+    delay_s: float
+    fast_hosts: int
+    fast_pages: int
+    asked: bool = False
+
+    def __str__(self) -> str:
+        source = "Crawl-delay" if self.asked else "delay"
+        return (
+            f"{self.slow_hosts} hosts with {source} {self.delay_s:g} s and {self.slow_pages} pages each, "
+            f"{self.fast_hosts} fast hosts with {self.fast_pages}"
+        )
+
+    def groups(self) -> dict[str, Group]:
+        return {
+            "slow": Group([slow(number) for number in range(self.slow_hosts)], self.slow_pages),
+            "fast": Group([fast(number) for number in range(self.fast_hosts)], self.fast_pages),
+        }
+
+    def settings(self) -> dict[str, Any]:
+        if self.asked:
+            return {"ROBOTSTXT_OBEY": True}
+        slots = {slow(number): {"delay": self.delay_s, "jitter": 0} for number in range(self.slow_hosts)}
+        return {"ROBOTSTXT_OBEY": False, "DOWNLOAD_SLOTS": slots}
+
+    def shortest_gap(self, report: Mapping[str, HostReport]) -> float:
+        """Of all slow hosts, seconds, as the server saw it."""
+        seen = [report[slow(number)] for number in range(self.slow_hosts)]
+        gaps = [host.end_gap_s if self.asked else host.start_gap_s for host in seen]
+        return min(gap for gap in gaps if gap is not None)
+
+
+MIXES = {
+    1: Mix(16, 10, 2.0, 24, 200),
+    2: Mix(200, 4, 5.0, 10, 500),
+    3: Mix(1000, 2, 30.0, 10, 2000, asked=True),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mix", type=int, nargs="+", default=sorted(MIXES), choices=sorted(MIXES))
+    parser.add_argument("--runs", type=int, default=3)
+    given = parser.parse_args()
+    kept = True
+    for number in given.mix:
+        mix = MIXES[number]
+        print(f"mix {number}: {mix}; medians of {given.runs}")
+        print(
+            f"{'':6} {'fast alone':>11} {'slow alone':>11} {'fast in mix':>12} {'all':>8} {'fast':>6} {'all':>6}  gap"
+        )
+        with Server(latency_s=LATENCY_S, crawl_delay_s=mix.delay_s if mix.asked else 0.0) as server:
+            for side, way in (("ours", ADDON), ("stock", STOCK)):
+                kept = _measure(side, {**way, **mix.settings()}, mix, server, given.runs) and kept
+    return 0 if kept else 1
+
+
+def _measure(side: str, settings: Mapping[str, Any], mix: Mix, server: Server, runs: int) -> bool:
+    both = mix.groups()
+    times: dict[str, list[float]] = {"fast": [], "slow": [], "fast in mix": [], "all": []}
+    gap = float("inf")
+
+    def crawl(*names: str) -> Figures:
+        nonlocal gap
+        figures = run(server.port, {name: both[name] for name in names}, settings)
+        report = server.report()
+        if "slow" in names:
+            gap = min(gap, mix.shortest_gap(report))
+        return figures
+
+    for _ in range(runs):
+        times["fast"].append(crawl("fast").everything_s)
+        times["slow"].append(crawl("slow").everything_s)
+        mixed = crawl("slow", "fast")
+        times["fast in mix"].append(mixed.ended_s["fast"])
+        times["all"].append(mixed.everything_s)
+    median = {name: statistics.median(values) for name, values in times.items()}
+    fast_ratio = median["fast in mix"] / median["fast"]
+    all_ratio = median["all"] / max(median["fast"], median["slow"])
+    print(
+        f"{side:6} {median['fast']:>9.1f} s {median['slow']:>9.1f} s {median['fast in mix']:>10.1f} s"
+        f" {median['all']:>6.1f} s {fast_ratio:>6.2f} {all_ratio:>6.2f}  {gap:.3f} s",
+        flush=True,
+    )
+    if side == "stock":
+        return True
+    kept = fast_ratio <= FAST_AT_MOST and all_ratio <= ALL_AT_MOST and gap >= mix.delay_s - GAP_TOLERANCE_S
+    if not kept:
+        print(f"       not within {FAST_AT_MOST} and {ALL_AT_MOST}, or a gap below {mix.delay_s:g} s", flush=True)
+    return kept
+
+
+if __name__ == "__main__":
+    sys.exit(main())
