@@ -1,7 +1,7 @@
 """Where things sit: the only module that knows positions.
 
-``ADDONS = {"scrapy_scour.Addon": 500}`` puts every component in its place; ``DOWNLOADER_MIDDLEWARES`` and ``EXTENSIONS``
-here are the same as plain dictionaries, to be spread into a project's own settings.
+``ADDONS = {"scrapy_scour.Addon": 500}`` puts every component in its place; ``DOWNLOADER_MIDDLEWARES`` and
+``EXTENSIONS`` here are the same as plain dictionaries, to be spread into a project's own settings.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Job:
         self._hosts: dict[str, str] = {}
 
     def _name_the_bot(self) -> None:
-        """``SCOUR_BOT_USER_AGENT`` sets ``USER_AGENT``, unless that was set with more weight (a spider, the command line)."""
+        """``SCOUR_BOT_USER_AGENT`` sets ``USER_AGENT``, unless that was set with more weight (by a spider, say)."""
         bot, settings = self.settings.bot_user_agent, self.crawler.settings
         if bot is None:
             return
@@ -284,7 +284,7 @@ class Job:
         return mark is not None and mark == str(origin_of(request.url))
 
     def off_host_mark(self, request: Request, url: str) -> dict[str, str]:
-        """The meta of a request for ``url`` that is made on account of ``request``; empty on the host it was made for."""
+        """The meta of a request for ``url`` made on account of ``request``; empty on the host it was made for."""
         if same_host(self.real_url(request), url) and not self.is_off_host(request):
             return {}
         return {OFF_HOST: str(origin_of(url))}
@@ -322,9 +322,7 @@ class Job:
             self.uncount_attempt(request)
             return RateLimited(reason, url=without_userinfo(self.real_url(request)))
 
-        compat.fail_queued(
-            self.crawler.engine.downloader, lambda request: self.host_of(request) == clock.host, refusal
-        )
+        compat.fail_queued(self.crawler.engine.downloader, lambda request: self.host_of(request) == clock.host, refusal)
 
     def count_attempt(self, request: Request) -> None:
         """Count a request that is about to go to the network, or raise RateLimited or RequestLimitReached."""
@@ -370,7 +368,7 @@ class Job:
         return None
 
     def back_to_scheduler(self, request: Request) -> Request:
-        """A copy that the scheduler takes although it has seen the request, to hand it out when the host may be asked."""
+        """A copy that the scheduler takes although it has seen the request, to hand out when the host may be asked."""
         back = request.copy()
         back.meta[WAITING] = request.dont_filter
         back.dont_filter = True

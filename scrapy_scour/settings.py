@@ -236,7 +236,7 @@ SETTINGS: tuple[Setting, ...] = (
         (5.0, 30.0),
         "s",
         f"a list, each {_SECONDS}",
-        "How long a host is left alone after each failure in a row to get its robots.txt, before its pages are refused.",
+        "How long a host is left alone after each failure to get its robots.txt, until its pages are refused.",
         _waits,
     ),
     Setting(
@@ -457,7 +457,8 @@ def collect(settings: BaseSettings) -> tuple[dict[str, Any], list[str]]:
     values: dict[str, Any] = {}
     problems = []
     for setting in SETTINGS:
-        given = settings[setting.name] if setting.name in settings else setting.default
+        # Not .get(), for which a None that the project wrote is no value.
+        given = settings[setting.name] if setting.name in settings else setting.default  # noqa: SIM401
         try:
             values[setting.field] = setting.read(given)
         except (ValueError, TypeError, OverflowError) as error:

@@ -36,7 +36,8 @@ def problems(settings: BaseSettings) -> list[str]:
     found: list[str] = []
     if not compat.supports_slots(load_object(settings["DOWNLOADER"])):
         found.append(
-            f"DOWNLOADER = {settings['DOWNLOADER']!r}: must be Scrapy's Downloader or a subclass, whose slots keep the pace"
+            f"DOWNLOADER = {settings['DOWNLOADER']!r}: must be Scrapy's Downloader or a subclass,"
+            " whose slots keep the pace"
         )
     middlewares = _loaded(settings, "DOWNLOADER_MIDDLEWARES", found)
     extensions = _loaded(settings, "EXTENSIONS", found)
@@ -68,14 +69,15 @@ def _robots_problems(
     names = [name for name, _, _ in middlewares]
     at = names.index(_ROBOTS)
     found += [
-        f"DOWNLOADER_MIDDLEWARES[{_ROBOTS!r}] = {middlewares[at][2]}: must come before {name!r} = {position}, or pages from"
-        " the cache would be served against the rules of today"
+        f"DOWNLOADER_MIDDLEWARES[{_ROBOTS!r}] = {middlewares[at][2]}: must come before {name!r} = {position},"
+        " or pages from the cache would be served against the rules of today"
         for name, cls, position in middlewares[:at]
         if isinstance(cls, type) and issubclass(cls, httpcache.HttpCacheMiddleware)
     ]
     if _WIRE not in names:
         found.append(
-            f"DOWNLOADER_MIDDLEWARES[{_WIRE!r}] is not enabled: RobotsTxtMiddleware needs it, to see the agent that is sent"
+            f"DOWNLOADER_MIDDLEWARES[{_WIRE!r}] is not enabled: RobotsTxtMiddleware needs it,"
+            " to see the agent that is sent"
         )
     if _PACING not in extensions:
         found.append(

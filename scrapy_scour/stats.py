@@ -1,7 +1,7 @@
 """Every stats key that scrapy-scour sets: the only place that spells one.
 
-Keys that stock Scrapy sets keep their names (``robotstxt/``, ``offsite/``, ``retry/``, ``downloader/``). Ours are ``scour/...``, each
-over a closed set: no URL, host or other text from outside is ever part of a key.
+Keys that stock Scrapy sets keep their names (``robotstxt/``, ``offsite/``, ``retry/``). Ours are ``scour/...``,
+each over a closed set: no URL, host or other text from outside is ever part of a key.
 """
 
 from __future__ import annotations

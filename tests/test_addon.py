@@ -252,7 +252,10 @@ def test_a_refused_crawl_has_an_exit_code(tmp_path: Path, sites: Sites, where: s
     """From the command line: not 0, one clear message, nothing sent; also for a bad value of the spider."""
     site = sites()
     domains = "['a b']" if where == "spider" else "[]"
-    spider = f"import scrapy\nclass S(scrapy.Spider):\n name = 's'\n start_urls = [{site.url('/')!r}]\n allowed_domains = {domains}\n"
+    spider = (
+        "import scrapy\nclass S(scrapy.Spider):\n name = 's'\n"
+        f" start_urls = [{site.url('/')!r}]\n allowed_domains = {domains}\n"
+    )
     bad = "SCOUR_ROBOTSTXT_TTL = 'soon'\n" if where == "setting" else ""
     project = write_project(tmp_path, spider, f"ADDONS = {ADDONS!r}\n{bad}")
     done = run_scrapy(["crawl", "s"], cwd=project)

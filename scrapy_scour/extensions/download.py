@@ -24,7 +24,7 @@ _MAXSIZE = "scour_download_maxsize"
 _NONE = "none"
 
 
-class BodyTimeout(StopDownload, compat.DOWNLOAD_TIMEOUT_ERROR):  # type: ignore[misc]
+class BodyTimeout(StopDownload, compat.DOWNLOAD_TIMEOUT_ERROR):  # type: ignore[valid-type, misc]
     """The answer took longer than ``DOWNLOAD_TIMEOUT`` (meta ``download_timeout``) with its body: a timeout."""
 
     def __init__(self) -> None:

@@ -161,7 +161,5 @@ def _is_private_v6(address: IPv6Address) -> bool:
     if address in _TEREDO:  # the client's address stands inverted in the last 32 bits
         return _is_private_v4(IPv4Address(~value & _V4_MASK))
     return any(
-        _is_private_v4(IPv4Address(value >> shift & _V4_MASK))
-        for network, shift in _V4_INSIDE_V6
-        if address in network
+        _is_private_v4(IPv4Address(value >> shift & _V4_MASK)) for network, shift in _V4_INSIDE_V6 if address in network
     )

@@ -21,9 +21,9 @@ def media_type(value: bytes | str) -> str:
 def wanted(values: Iterable[bytes | str], patterns: Sequence[str]) -> Verdict:
     """Whether the Content-Type fields ``values`` of one answer fit one of ``patterns``.
 
-    Patterns are lower-case, like ``text/html``, ``text/*`` or ``*/*``; no pattern means no wish. An answer that names no
-    type is not known to be what is wanted (RFC 9110 8.3 lets the reader guess, and this reader does not), unless ``*/*``
-    is. Of several fields each must fit.
+    Patterns are lower-case, like ``text/html``, ``text/*`` or ``*/*``; no pattern means no wish. An answer that
+    names no type is not known to be what is wanted (RFC 9110 8.3 lets the reader guess, and this reader does not),
+    unless ``*/*`` is. Of several fields each must fit.
     """
     if not patterns or "*/*" in patterns:
         return Verdict(True)

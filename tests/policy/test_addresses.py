@@ -112,8 +112,7 @@ _NUMBER: Final = st.one_of(
 )
 _IPV4_SPELLING: Final = st.lists(_NUMBER, min_size=1, max_size=5).map(".".join)
 _DOCUMENTATION: Final = [
-    ipaddress.ip_network(n)
-    for n in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20")
+    ipaddress.ip_network(n) for n in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20")
 ]
 _GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
 
