@@ -309,30 +309,41 @@ class _Handlers(dict[str, Any]):
     Without: a site that asked for a delay would get two requests without a gap, or one more than the limit, that nobody
     here has seen. Scrapy's own retry, which waits for the host's turn, does the same later. Elsewhere the pool may: a
     server that closes kept connections without a word would cost retries.
+
+    The pool also knows when there is a connection, on which the request is then written at once. Opening one can take
+    long; counted from before, the delay that the user set would be over too early at the site.
     """
 
-    def __init__(self, handlers: dict[str, Any], gate: Gate) -> None:
+    def __init__(self, handlers: dict[str, Any], gate: Gate, slots: dict[str, Slot]) -> None:
         super().__init__()
         self._gate = gate
+        self._slots = slots
         for scheme, handler in handlers.items():
             self[scheme] = handler
 
     def __setitem__(self, scheme: str, handler: Any) -> None:
         pool = getattr(handler, "_pool", None)
-        if isinstance(pool, HTTPConnectionPool) and pool.retryAutomatically:
-            self._watch(pool)
+        if isinstance(pool, HTTPConnectionPool) and "getConnection" not in vars(pool):
+            self._watch(pool, pool.retryAutomatically)
         super().__setitem__(scheme, handler)
 
-    def _watch(self, pool: HTTPConnectionPool) -> None:
+    def _watch(self, pool: HTTPConnectionPool, repeats: bool) -> None:
         connection = pool.getConnection
 
         def watched(key: Any, endpoint: Any) -> Any:
             # (scheme, host, port), and more behind it for a tunnel; of a plain proxy the site is not in the key.
             to_site = key[0] in (b"http", b"https") and isinstance(key[1], bytes)
-            pool.retryAutomatically = to_site and self._gate.may_repeat(key[1].decode("latin-1"))
-            return connection(key, endpoint)
+            host = key[1].decode("latin-1") if to_site else ""
+            pool.retryAutomatically = repeats and to_site and self._gate.may_repeat(host)
+            return connection(key, endpoint).addCallback(self._connected, host)
 
         pool.getConnection = watched  # type: ignore[method-assign]
+
+    def _connected(self, connection: Any, host: str) -> Any:
+        slot = self._slots.get(host)
+        if isinstance(slot, PoliteSlot) and slot.busy_with():
+            slot._began()
+        return connection
 
 
 def supports_slots(downloader_cls: type) -> bool:
@@ -345,7 +356,7 @@ def install_gate(downloader: Downloader, gate: Gate) -> None:
     if not isinstance(downloader.slots, _Slots):
         downloader.slots = _Slots(gate, downloader.slots)
         downloader.active = _Active(downloader.active, gate)
-        downloader.handlers._handlers = _Handlers(downloader.handlers._handlers, gate)
+        downloader.handlers._handlers = _Handlers(downloader.handlers._handlers, gate, downloader.slots)
 
 
 def slot_key(downloader: Downloader, request: Request) -> str:
