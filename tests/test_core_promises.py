@@ -19,9 +19,11 @@ from typing import Any, Protocol
 
 import pytest
 from scrapy import Request
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 import scrapy_scour
+from scrapy_scour import compat
 from tests.support.crawl import Result, crawl, sleep
 from tests.support.site import (
     Answer,
@@ -269,6 +271,38 @@ async def test_the_timeout_covers_the_body(trial: Trial, slow: str, short: Calla
     (seen,) = await trial.seen("/slow")
     assert seen.aborted
     assert TIMEOUT * 0.9 <= (seen.ended or 0) - seen.at <= TIMEOUT + 1.2
+
+
+class Untimed(HTTP11DownloadHandler):
+    """A handler of the project's own that does not see to the timeout once the connection is there."""
+
+    async def download_request(self, request: Request, *args: Any) -> Any:  # type: ignore[override]
+        given, request.meta["download_timeout"] = request.meta["download_timeout"], 60
+
+        def give_back() -> None:
+            request.meta["download_timeout"] = given
+
+        compat.later(0.05, give_back)  # by then the handler has read it
+        return await super().download_request(request, *args)
+
+
+@pytest.mark.parametrize("stock", [False, True], ids=["addon", "stock"])
+async def test_the_timeout_covers_the_body_also_with_a_handler_that_does_not_see_to_it(
+    sites: Sites, stock: bool
+) -> None:
+    site = sites()
+    site.answer("/slow", dribble(b"d" * 13, piece=1, pause=TIMEOUT / 6))
+    url = site.url("/slow")
+    settings = {"DOWNLOAD_HANDLERS": {"http": Untimed}, "DOWNLOAD_TIMEOUT": TIMEOUT, "RETRY_ENABLED": False}
+    result = await crawl(url, settings, stock=stock)
+    if stock:
+        whole(result, url, b"d" * 13)
+        return
+    refused(result, url)
+    assert "timeout" in type(result.error(url)).__name__.lower()
+    (seen,) = site.requests("/slow")
+    site.settle()
+    assert seen.aborted
 
 
 async def test_a_slow_body_within_the_timeout_is_a_page(trial: Trial) -> None:

@@ -101,6 +101,16 @@ async def test_retries_and_hops_count_for_the_host_that_got_them_and_refusals_do
     assert result.package_tracebacks == []
 
 
+async def test_no_request_is_repeated_unseen_where_a_limit_counts_them(sites: Sites) -> None:
+    """Twisted would send it again over a new connection when a kept one breaks, as it does without a limit."""
+    site = open_site(sites())
+    site.answer("/closed", closed())
+    for settings, made in (({"SCOUR_MAX_REQUESTS_PER_DOMAIN": 5}, 1), ({}, 2)):
+        site.log.clear()
+        await crawl([site.url("/closed")], {**settings, "RETRY_TIMES": 0})
+        assert len(pages_of(site)) == made
+
+
 async def test_what_the_cache_answers_does_not_count(sites: Sites, tmp_path: Path) -> None:
     site = open_site(sites())
     settings = {

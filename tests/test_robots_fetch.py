@@ -105,11 +105,11 @@ async def test_what_could_not_be_told_is_no_yes(site: Site, case: str) -> None:
     assert len(robots(site)) == 1
 
 
-@pytest.mark.parametrize("case", ["503", "reset", "429", "to itself", "no gzip"])
+@pytest.mark.parametrize("case", ["503", "reset", "closed", "429", "to itself", "no gzip", "hangs"])
 async def test_stock_takes_no_answer_for_a_yes(site: Site, case: str) -> None:
-    site.answer("/robots.txt", NOT_OBTAINED[case])
+    site.answer("/robots.txt", NOT_OBTAINED.get(case, hang()))
     site.default = Answer("page")
-    await crawl([site.url("/a"), site.url("/b")], {"RETRY_TIMES": 0}, stock=True)
+    await crawl([site.url("/a"), site.url("/b")], {"RETRY_TIMES": 0, "DOWNLOAD_TIMEOUT": 0.5}, stock=True)
     assert sorted(pages(site)) == ["/a", "/b"]
 
 
@@ -588,9 +588,9 @@ async def test_two_hundred_first_requests_cause_one_fetch_and_each_is_judged(sit
 async def test_stock_judges_the_first_requests_and_lets_the_rest_through(site: Site) -> None:
     site.robots(NO_X, delay=0.3)
     site.default = Answer("page")
-    await crawl([site.url(f"/x/{n}") for n in range(200)], MANY, stock=True)
+    await crawl([site.url(f"/x/{n}") for n in range(40)], MANY, stock=True)
     assert len(robots(site)) == 1
-    assert len(pages(site)) > 100
+    assert len(pages(site)) > 20
 
 
 @pytest.mark.parametrize("queue", ["stock", "downloader aware"])

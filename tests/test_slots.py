@@ -139,6 +139,12 @@ async def test_an_idle_slot_that_was_collected_keeps_the_delay(sites: Sites) -> 
     assert "spider_exceptions/AssertionError" not in result.stats
     assert_gaps(site.log, 0.3, at_least=4)
 
+    site.log.clear()
+    urls = [site.url(f"/{n}") for n in range(3)]
+    await crawl(Collecting, {"DOWNLOAD_DELAY": 0.3}, stock=True, spider_args={"urls": urls})
+    assert len(site.log) == 4
+    assert min(gaps(site.log)) < 0.15  # stock's new slot knows nothing of the last request
+
 
 class First(Spider):
     """One request first, the others when it is answered, so that its robots.txt is known."""
@@ -207,25 +213,43 @@ async def test_one_host_in_two_slots_of_the_user_keeps_one_gap(sites: Sites, que
     assert_gaps(site.log, 0.2, at_least=7)
 
 
+AUTO: dict[str, Any] = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.05}
+
+
 @pytest.mark.parametrize(
-    ("settings", "gap"),
+    ("settings", "duration", "gap"),
     [
-        ({"DOWNLOAD_DELAY": 0.05}, 0.2),
-        ({"DOWNLOAD_SLOTS": {"a.test": {"concurrency": 4, "delay": 0.0}}}, 0.2),
-        ({"DOWNLOAD_SLOTS": {"a.test": {"concurrency": 4, "delay": 0.35}}}, 0.35),
-        ({"DOWNLOAD_DELAY": 0.35, "SCHEDULER_PRIORITY_QUEUE": STOCK_QUEUE}, 0.35),
+        ({**AUTO, "DOWNLOAD_DELAY": 0.05}, 0.0, 0.2),
+        (AUTO, 0.35, 0.35),  # AutoThrottle waits for as long as an answer takes
+        ({"DOWNLOAD_SLOTS": {"a.test": {"concurrency": 4, "delay": 0.0}}}, 0.0, 0.2),
+        ({**AUTO, "DOWNLOAD_SLOTS": {"a.test": {"concurrency": 4, "delay": 0.35}}, "DOWNLOAD_DELAY": 0.35}, 0.0, 0.35),
+        ({"DOWNLOAD_DELAY": 0.35, "SCHEDULER_PRIORITY_QUEUE": STOCK_QUEUE}, 0.0, 0.35),
     ],
+    ids=["asked", "AutoThrottle", "no delay for the slot", "the slot's", "the user's, stock queue"],
 )
 async def test_the_larger_of_the_asked_and_the_users_delay_counts_and_jitter_never_shortens_it(
-    sites: Sites, settings: dict[str, Any], gap: float
+    sites: Sites, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], duration: float, gap: float
 ) -> None:
+    monkeypatch.setattr("random.uniform", lambda low, high: low)  # the jitter is as short as it can be
     (site,) = sites.named("a.test")
-    asking(site, 0.2)
+    asking(site, 0.2, Answer("page", delay=duration))
     result = await crawl([site.url(f"/{number}") for number in range(3)], settings)
     assert_clean(result)
     # Before robots.txt was read there was only the user's delay, which counts from dispatch with its jitter.
     assert_gaps(site.requests()[1:], gap, at_least=3)
     assert site.gaps()[0] >= 0.2 - SLACK
+
+
+async def test_stock_counts_a_delay_from_dispatch_and_halves_it_by_jitter(
+    sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("random.uniform", lambda low, high: low)
+    (site,) = sites.named("a.test")
+    asking(site, 0.4, Answer("page", delay=0.3))
+    await crawl([site.url(f"/{number}") for number in range(3)], {"DOWNLOAD_DELAY": 0.4}, stock=True)
+    assert len(site.requests()) == 4
+    assert min(starts(site.requests())) < 0.3
+    assert max_in_flight(site.log) > 1
 
 
 async def test_a_delay_that_only_the_user_set_runs_from_dispatch_with_its_jitter(sites: Sites) -> None:

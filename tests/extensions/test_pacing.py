@@ -176,7 +176,9 @@ async def test_a_host_that_refuses_for_ever_without_a_usable_time_is_given_up_an
     open_site(b)
     a.default = later(value)
     urls = [site.url(f"/{n}") for n in range(50) for site in ((a, b) if n < 10 else (b,))]
-    result = await crawl(urls, {"SCOUR_RETRY_WAITS": [0.2, 0.4], "RETRY_TIMES": 2})
+    # AutoThrottle, which is not told of refusals, is no way around the waits.
+    auto = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.01} if value == "-3" else {}
+    result = await crawl(urls, {"SCOUR_RETRY_WAITS": [0.2, 0.4], "RETRY_TIMES": 2, **auto})
     assert result.finish_reason == "finished"
     assert sorted(url for url in result.urls() if url.startswith(b.url(""))) == sorted(
         b.url(f"/{n}") for n in range(50)
