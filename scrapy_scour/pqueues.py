@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
-from scrapy.pqueues import QueueProtocol, ScrapyPriorityQueue
 
 from scrapy_scour import compat
 from scrapy_scour.job import job_of
@@ -28,6 +27,7 @@ from scrapy_scour.job import job_of
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.pqueues import QueueProtocol
     from scrapy.utils.asyncio import CallLaterResult
     from typing_extensions import Self
 
@@ -48,49 +48,21 @@ _FULL, _READY, _WAITING = 0, 1, 2
 _Entry = tuple[float, "_SlotQueue"]
 
 
-class _SlotQueue(ScrapyPriorityQueue):
+class _SlotQueue(compat.LeanPriorityQueue):
     """The requests of one download slot, by priority, and where the slot stands.
 
     ``host``: whose clock decides, None when only the next request can tell. ``turn``: number of the last turn it had,
-    or of its arrival. ``entry``: the one heap entry that is true for it, None when it is in no heap. There can be
-    100,000 of these: what they share is with their owner, and all they keep is in slots.
+    or of its arrival. ``entry``: the one heap entry that is true for it, None when it is in no heap.
     """
 
-    __slots__ = ("_start_queues", "curprio", "entry", "host", "owner", "queues", "slot", "state", "turn")
+    __slots__ = ("entry", "host", "state", "turn")
 
-    _start_queues: dict[int, QueueProtocol]
-    curprio: int | None
-    queues: dict[int, QueueProtocol]
-
-    def __init__(self, owner: PolitePriorityQueue, slot: str, startprios: Iterable[int]) -> None:
-        self.owner = owner
-        self.slot = slot
+    def __init__(self, owner: PolitePriorityQueue, slot: str, startprios: Iterable[int] = ()) -> None:
         self.host: str | None = None
         self.state = _FULL
         self.turn = 0.0
         self.entry: _Entry | None = None
-        # The rest of what the base class sets up.
-        self.queues = {}
-        self._start_queues = {}
-        self.curprio = None
-        self.init_prios(startprios)
-
-    @property
-    def crawler(self) -> Crawler:  # type: ignore[override]
-        return self.owner.crawler
-
-    @property
-    def downstream_queue_cls(self) -> type[QueueProtocol]:  # type: ignore[override]
-        return self.owner.downstream_queue_cls
-
-    @property
-    def _start_queue_cls(self) -> type[QueueProtocol] | None:  # type: ignore[override]
-        return self.owner._start_queue_cls
-
-    @property
-    def key(self) -> str:  # type: ignore[override]
-        """As the stock queue names it."""
-        return f"{self.owner.key}/{compat.path_safe(self.slot)}"
+        super().__init__(owner, slot, startprios)
 
     def __lt__(self, other: _SlotQueue) -> bool:
         """Between two entries of one heap with the same number: who has waited longer."""
@@ -146,7 +118,7 @@ class PolitePriorityQueue:
         self.downstream_queue_cls = downstream_queue_cls
         self.key = key
         self.pqueues: dict[str, _SlotQueue] = {}
-        self._start_queue_cls = start_queue_cls
+        self.start_queue_cls = start_queue_cls
         self._downloader = downloader
         self._job = job = job_of(crawler)
         job.install_gate()
@@ -177,7 +149,7 @@ class PolitePriorityQueue:
         slot = compat.slot_key(self._downloader, request)
         queue = self.pqueues.get(slot)
         if queue is None:
-            queue = self._new(slot)
+            queue = _SlotQueue(self, slot)
             try:
                 queue.push(request)
             except BaseException:
@@ -269,11 +241,8 @@ class PolitePriorityQueue:
 
     # Slots come and go
 
-    def _new(self, slot: str, startprios: Iterable[int] = ()) -> _SlotQueue:
-        return _SlotQueue(self, slot, startprios)
-
     def _resume(self, slot: str, startprios: Iterable[int]) -> None:
-        queue = self._new(slot, startprios)
+        queue = _SlotQueue(self, slot, startprios)
         size = len(queue)
         if not size:
             self._discard(queue)
