@@ -22,9 +22,11 @@ GOOD: tuple[tuple[str, Any, Any], ...] = (
     ("SCOUR_ROBOTSTXT_TTL", 0, 0.0),
     ("SCOUR_ROBOTSTXT_TTL", "3600", 3600.0),
     ("SCOUR_ROBOTSTXT_TIMEOUT", 0.5, 0.5),
+    ("SCOUR_ROBOTSTXT_TIMEOUT", "2.5", 2.5),
     ("SCOUR_ROBOTSTXT_MAXSIZE", 512_000, 512_000),
     ("SCOUR_ROBOTSTXT_MAXSIZE", "600000", 600_000),
     ("SCOUR_ROBOTSTXT_CACHE_SIZE", 1, 1),
+    ("SCOUR_ROBOTSTXT_CACHE_SIZE", "20", 20),
     ("SCOUR_ROBOTSTXT_WAITS", [5, 30], (5.0, 30.0)),
     ("SCOUR_ROBOTSTXT_WAITS", "5,30", (5.0, 30.0)),
     ("SCOUR_ROBOTSTXT_WAITS", [], ()),
@@ -32,19 +34,28 @@ GOOD: tuple[tuple[str, Any, Any], ...] = (
     ("SCOUR_ROBOTSTXT_IGNORE_WILDCARD", "True", True),
     ("SCOUR_ROBOTSTXT_IGNORE_WILDCARD", "0", False),
     ("SCOUR_SCOPE_INCLUDE", ["/a", "/b"], ("/a", "/b")),
+    ("SCOUR_SCOPE_INCLUDE", "/a", ("/a",)),
     ("SCOUR_SCOPE_EXCLUDE", r"/x{2,3}", (r"/x{2,3}",)),
     ("SCOUR_REDIRECT_SAFE_HEADERS", "Accept,X-Mine", ("accept", "x-mine")),
+    ("SCOUR_REDIRECT_BODY_OFF_HOST", "1", True),
+    ("SCOUR_REDIRECT_PRIVATE_ADDRESSES", "False", False),
     ("SCOUR_CRAWL_DELAY_MAX", None, None),
     ("SCOUR_CRAWL_DELAY_MAX", "none", None),
     ("SCOUR_CRAWL_DELAY_MAX", "10", 10.0),
     ("SCOUR_CRAWL_DELAY_OVER_MAX", "Clamp", "clamp"),
+    ("SCOUR_THROTTLE_ENABLED", "true", True),
     ("SCOUR_THROTTLE_WAIT_BETWEEN", "1x,2x", (MultipleOf(1), MultipleOf(2))),
     ("SCOUR_THROTTLE_WAIT_BETWEEN", (1, 2.5), (1.0, 2.5)),
     ("SCOUR_THROTTLE_WAIT_BETWEEN", (MultipleOf(2), MultipleOf(2)), (MultipleOf(2), MultipleOf(2))),
     ("SCOUR_THROTTLE_WAIT_AT_MOST", 3, 3.0),
+    ("SCOUR_THROTTLE_WAIT_AT_MOST", "none", None),
+    ("SCOUR_THROTTLE_WAIT_AT_LEAST", "0.1", 0.1),
     ("SCOUR_RETRY_AFTER_MAX", 0, 0.0),
+    ("SCOUR_RETRY_AFTER_MAX", "120", 120.0),
     ("SCOUR_RETRY_AFTER_OVER_MAX", "spider", "spider"),
     ("SCOUR_RETRY_WAITS", (0.5,), (0.5,)),
+    ("SCOUR_RETRY_WAITS", "1,2.5", (1.0, 2.5)),
+    ("SCOUR_RETRY_BACKOFF", "0.5", 0.5),
     ("SCOUR_MAX_REQUESTS_PER_DOMAIN", "7", 7),
     ("SCOUR_CONTENT_TYPES", "text/html, application/*", ("text/html", "application/*")),
     ("SCOUR_OUTCOMES_FILE", "out.jl", "out.jl"),
@@ -75,6 +86,7 @@ BAD: tuple[tuple[str, Any], ...] = (
     ("SCOUR_SCOPE_EXCLUDE", [""]),
     ("SCOUR_REDIRECT_SAFE_HEADERS", ["X Mine"]),
     ("SCOUR_REDIRECT_BODY_OFF_HOST", "maybe"),
+    ("SCOUR_REDIRECT_PRIVATE_ADDRESSES", "10.0.0.0/8"),
     ("SCOUR_CRAWL_DELAY_MAX", -0.1),
     ("SCOUR_CRAWL_DELAY_OVER_MAX", "ignore"),
     ("SCOUR_CRAWL_DELAY_OVER_MAX", None),
@@ -116,6 +128,12 @@ def test_every_default_is_a_good_value(setting: Any) -> None:
 def test_a_good_value_is_read(name: str, given: Any, value: Any) -> None:
     """From a settings module and from the command line, where everything is text."""
     assert getattr(read_settings(Settings({name: given})), BY_NAME[name].field) == value
+
+
+def test_every_setting_can_be_given_as_text_and_has_a_value_that_is_refused() -> None:
+    """None is left out of the tables of these tests: on the command line everything is text."""
+    assert {name for name, given, _ in GOOD if isinstance(given, str)} == set(BY_NAME)
+    assert {name for name, _ in BAD} == set(BY_NAME)
 
 
 @pytest.mark.parametrize(("name", "given"), BAD)
