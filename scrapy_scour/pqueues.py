@@ -178,11 +178,15 @@ class PolitePriorityQueue:
             self._set_timer()
             return None
         self._asleep = False
-        request = queue.pop()
-        left = len(queue)
+        try:
+            request = queue.pop()
+        except Exception:  # a stored request that cannot be read any more; it is gone, as in stock, the others are not
+            self._recount(queue)
+            raise
         if request is None:  # a queue class that lost what it said it has
-            self._recount(queue, left)
+            self._recount(queue)
             return None
+        left = len(queue)
         self._count -= 1
         self._load.enter(request, queue.slot, self._job.host_of(request), from_queue=True)
         if left:
@@ -277,11 +281,13 @@ class PolitePriorityQueue:
             with suppress(OSError):  # not empty: files that the queue class keeps
                 Path(queue.key).rmdir()
 
-    def _recount(self, queue: _SlotQueue, left: int) -> None:
+    def _recount(self, queue: _SlotQueue) -> None:
         self._count = sum(map(len, self.pqueues.values()))
-        if not left:
+        if not len(queue):
             heapq.heappop(self._ready)
             self._remove(queue)
+        elif queue in self._shared:
+            self._decided_by(queue, None)
 
     def _decided_by(self, queue: _SlotQueue, host: str | None) -> None:
         """Note whose clock decides for the slot, so that the clock's changes find it."""
@@ -351,9 +357,10 @@ class PolitePriorityQueue:
         return compat.slot_wait(self._downloader, queue.slot, clock, now, count, unsent)
 
     def _next_host(self, queue: _SlotQueue) -> str:
+        """The host of the slot's next request, "" when that cannot be seen before it is taken out."""
         try:
             request = compat.next_of(queue)
-        except NotImplementedError:
+        except Exception:  # no peek, or a stored request that cannot be read: pop will tell
             return ""
         host = "" if request is None else self._job.host_of(request)
         self._decided_by(queue, host)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
@@ -229,6 +230,31 @@ def test_a_request_that_cannot_be_stored_leaves_nothing(bench: Bench, tmp_path: 
     with pytest.raises(ValueError, match="not an instance method"):
         queue.push(Request("http://a.test/", callback=lambda response: None))
     assert [request.url for request in bench.all_of(queue)] == ["http://a.test/1"]
+
+
+@pytest.mark.parametrize("cls", [PolitePriorityQueue, DownloaderAwarePriorityQueue])
+def test_a_stored_request_that_cannot_be_read_costs_itself_only(bench: Bench, tmp_path: Path, cls: Any) -> None:
+    """A callback that the spider no longer has: the request is an error when its turn comes, all others are handed out,
+    as in stock."""
+
+    class Was(Spider):
+        def gone(self, response: Any) -> None: ...
+
+    bench.crawler.spider = Was(name="was")
+    queue = bench.queue(cls, PickleFifoDiskQueue, str(tmp_path))
+    for number in range(9):
+        callback = bench.crawler.spider.gone if number in (0, 4, 8) else None  # type: ignore[attr-defined]
+        queue.push(Request(f"http://host{number % 3}.test/{number}", callback=callback))
+    state = queue.close()
+    bench.crawler.spider = Spider(name="is")
+    queue = bench.queue(cls, PickleFifoDiskQueue, str(tmp_path), state)
+    urls = []
+    while len(queue):
+        with contextlib.suppress(ValueError):
+            request = queue.pop()
+            bench.ends(request)
+            urls.append(request.url[-1])
+    assert sorted(urls) == list("123567")
 
 
 def test_the_least_active_slot_is_first_then_the_one_without_a_turn_for_longest(bench: Bench) -> None:
