@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 import time
 from collections import deque
@@ -14,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import scrapy.core.downloader as _downloader_module
+from queuelib import LifoDiskQueue
 from scrapy import exceptions as scrapy_exceptions
 from scrapy import signals
 from scrapy.core.downloader import Downloader, Slot
@@ -536,10 +538,23 @@ def next_of(queue: ScrapyPriorityQueue) -> Request | None:
                 peek = getattr(queues[priority], "peek", None)
                 if peek is None:
                     raise NotImplementedError(f"{type(queues[priority]).__name__} cannot peek")
-                return cast("Request", peek())
+                try:
+                    return cast("Request", peek())
+                finally:
+                    _to_end(queues[priority])
         if not attempt:
             queue._update_curprio()
     return None
+
+
+def _to_end(stored: object) -> None:
+    """Put a disk queue back to where it writes.
+
+    ``LifoDiskQueue.peek`` of queuelib leaves its file before the length of the last record, and ``push`` writes where
+    the file stands. Without: the next request would be written over that length, and every one before it be lost.
+    """
+    if isinstance(stored, LifoDiskQueue):
+        stored.f.seek(0, os.SEEK_END)
 
 
 def process_queue(downloader: Downloader, slot: Slot) -> None:

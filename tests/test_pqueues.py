@@ -257,6 +257,36 @@ def test_a_stored_request_that_cannot_be_read_costs_itself_only(bench: Bench, tm
     assert sorted(urls) == list("123567")
 
 
+@pytest.mark.parametrize("downstream", [PickleLifoDiskQueue, PickleFifoDiskQueue])
+def test_looking_at_the_next_request_does_not_touch_what_is_stored(
+    bench: Bench, tmp_path: Path, downstream: Any
+) -> None:
+    """What comes on disk after a look at the request before it costs neither of them: a slot shared by two hosts and a
+    resumed one, of which the next host is not known, are looked at."""
+    pushed, found = [], []
+    state = None
+    for turn in range(3):
+        queue = bench.queue(downstream=downstream, key=str(tmp_path), state=state)
+        for number in range(6):
+            for name in ("a", "b"):
+                url = f"http://{name}.test/{turn}-{number}"
+                queue.push(Request(url, meta={"download_slot": "shared"}))
+                pushed.append(url)
+            bench.job.pace.clock("a.test", bench.now).hold(bench.now + 1, "retry_after", probe=False)
+            bench.job.pace.clock("b.test", bench.now).hold(bench.now + 1, "retry_after", probe=False)
+            assert queue.pop() is None  # looked at, not handed out
+            bench.now += 2
+            if number % 3 == 0:
+                found.append(queue.pop())
+                bench.ends(found[-1])
+        state = queue.close()
+    queue = bench.queue(downstream=downstream, key=str(tmp_path), state=state)
+    assert queue.peek() is not None
+    queue.push(Request("http://a.test/last", meta={"download_slot": "shared"}))
+    found += bench.all_of(queue)
+    assert sorted(request.url for request in found) == sorted([*pushed, "http://a.test/last"])
+
+
 def test_the_least_active_slot_is_first_then_the_one_without_a_turn_for_longest(bench: Bench) -> None:
     """Slots take turns; one with more under way comes after those with less."""
     queue = bench.queue()
