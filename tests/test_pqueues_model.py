@@ -65,6 +65,7 @@ class HostFacts:
         self.asked = self.throttle = 0.0
         self.held_until = self.given_up_until = self.last_end = -math.inf
         self.probing = False
+        self.elsewhere = 0
 
 
 class QueueModel(RuleBasedStateMachine):
@@ -222,6 +223,8 @@ class QueueModel(RuleBasedStateMachine):
             return None
         if self.one_at_a_time(host) and any(self.host_of(request) == host for request in self.under_way()):
             return None
+        if self.one_at_a_time(host) and self.facts[host].elsewhere:
+            return None
         if self.delay_of(slot) and any(self.slot_of(one) == slot for one in (*self.in_middlewares, *self.in_slot)):
             return None
         return self.time_of(queue, slot)
@@ -325,6 +328,7 @@ class QueueModel(RuleBasedStateMachine):
         assert sum(self.slot_of(one) == slot for one in self.transfers) < self.limits[slot]
         if self.one_at_a_time(host):
             assert not any(self.host_of(one) == host for one in self.transfers)
+            assert not facts.elsewhere
         delay = self.delays[slot]
         assert self.now >= facts.held_until - ROUNDING_S
         if facts.asked > 0.0 or self.throttled:
@@ -409,6 +413,21 @@ class QueueModel(RuleBasedStateMachine):
         facts.given_up_until = max(facts.given_up_until, self.now + seconds)
         self.job.pace.clock(host, self.now).give_up(self.now + seconds, "test")
 
+    @rule(host=st.sampled_from(HOSTS), begins=st.booleans())
+    def asked_past_the_downloader(self, host: str, begins: bool) -> None:
+        """Something that shares the host's clock, but not the downloader, asks it or has its answer."""
+        facts, clock = self.facts[host], self.job.pace.clock(host, self.now)
+        if begins:
+            facts.elsewhere += 1
+            clock.began()
+        elif facts.elsewhere:
+            facts.elsewhere -= 1
+            facts.last_end = self.now
+            clock.ended(self.now)
+            waiting, clock.waiting = clock.waiting, None
+            for slot in waiting or ():
+                self.job.look_again(slot)
+
     @rule(slot=st.sampled_from(SLOTS), seconds=st.sampled_from((0.0, *SECONDS)))
     def autothrottle(self, slot: str, seconds: float) -> None:
         if slot in self.downloader.slots:
@@ -467,6 +486,9 @@ class QueueModel(RuleBasedStateMachine):
             if self.woken:
                 self.engine_asks()
             self.woken_in_time()
+            for host in HOSTS:
+                while self.facts[host].elsewhere:
+                    self.asked_past_the_downloader(host=host, begins=False)
             while self.in_middlewares:
                 self.reach(0)
             while self.transfers:
@@ -542,6 +564,7 @@ def a_history(seed: int, steps: int = 40) -> None:
         "site_asks": (1.2, lambda: {"host": pick(HOSTS), "seconds": pick((0.0, 0.0, *SECONDS))}, lambda: True),
         "given_up": (0.2, lambda: {"host": pick(HOSTS), "seconds": pick(SECONDS)}, lambda: True),
         "autothrottle": (1.2, lambda: {"slot": pick(SLOTS), "seconds": pick((0.0, 0.0, *SECONDS))}, lambda: True),
+        "asked_past_the_downloader": (1, lambda: {"host": pick(HOSTS), "begins": dice.yes(0.5)}, lambda: True),
         "idle_slots_collected": (0.2, dict, lambda: True),
         "time_passes": (2, lambda: {"seconds": pick((0.01, *SECONDS, 100.0))}, lambda: True),
     }
