@@ -666,7 +666,10 @@ def handlers_time_bodies(settings: BaseSettings) -> bool:
         handler = handlers.get(scheme)
         if handler is None:
             continue
-        cls = load_object(handler)
+        try:
+            cls = load_object(handler)
+        except Exception:
+            continue  # nothing is fetched by it: Scrapy says so to the first request of its scheme
         if not f"{cls.__module__}.".startswith(tuple(ours + name for name in _TIMED_HANDLERS)):
             return False
     return True

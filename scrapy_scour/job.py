@@ -453,7 +453,7 @@ def job_of(crawler: Crawler) -> Job:
     if job is None:
         try:
             job = Job(crawler)
-        except SettingsError:
+        except Exception:
             compat.fail_start(crawler)
             raise
         crawler.__dict__[_ATTRIBUTE] = job

@@ -6,6 +6,8 @@ Positions are ``addon``'s affair; here is only what must not be.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares import httpcache, offsite, redirect, retry, robotstxt
@@ -33,7 +35,7 @@ REPLACED: tuple[tuple[str, type], ...] = (
 
 def problems(settings: BaseSettings) -> list[str]:
     """One sentence, naming setting, value and rule, for everything that is wrong with the components."""
-    found: list[str] = []
+    found: list[str] = _slots_problems(settings)
     if not compat.supports_slots(load_object(settings["DOWNLOADER"])):
         found.append(
             f"DOWNLOADER = {settings['DOWNLOADER']!r}: must be Scrapy's Downloader or a subclass,"
@@ -59,6 +61,24 @@ def problems(settings: BaseSettings) -> list[str]:
             f"DOWNLOADER_MIDDLEWARES: {', '.join(later)} must come before WireMiddleware"
             f" ({middlewares[names.index(_WIRE)][2]}), which has the last look at what is sent"
         )
+    return found
+
+
+def _slots_problems(settings: BaseSettings) -> list[str]:
+    """What a download slot would break on, or wait for without an end, with its first request."""
+    try:
+        slots = settings.getdict("DOWNLOAD_SLOTS")
+    except (TypeError, ValueError):
+        return [f"DOWNLOAD_SLOTS = {settings['DOWNLOAD_SLOTS']!r}: must be a dictionary"]
+    found = []
+    for slot, values in slots.items():
+        if not isinstance(values, Mapping):
+            found.append(f"DOWNLOAD_SLOTS[{slot!r}] = {values!r}: must be a dictionary")
+            continue
+        for key, least in (("concurrency", 1), ("delay", 0)):
+            value = values.get(key, least)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
+                found.append(f"DOWNLOAD_SLOTS[{slot!r}][{key!r}] = {value!r}: must be a number, {least} or more")
     return found
 
 

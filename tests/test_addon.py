@@ -162,6 +162,22 @@ WRONG: tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...] = (
     ),
     ("a bad value", {"SCOUR_ROBOTSTXT_TTL": "soon"}, ("SCOUR_ROBOTSTXT_TTL", "'soon'", "seconds")),
     ("an unknown name", {"SCOUR_RETRY_WAIT": 1}, ("SCOUR_RETRY_WAIT", "SCOUR_RETRY_WAITS")),
+    ("a slot that is none", {"DOWNLOAD_SLOTS": {"a.test": None}}, ("DOWNLOAD_SLOTS['a.test']", "None", "dictionary")),
+    (
+        "a slot's concurrency as text",
+        {"DOWNLOAD_SLOTS": {"a.test": {"concurrency": "2"}}},
+        ("DOWNLOAD_SLOTS['a.test']['concurrency']", "'2'", "1 or more"),
+    ),
+    (
+        "a slot that would never send",
+        {"DOWNLOAD_SLOTS": {"a.test": {"concurrency": 0}}},
+        ("DOWNLOAD_SLOTS['a.test']['concurrency']", "= 0", "1 or more"),
+    ),
+    (
+        "a slot's delay that is no number",
+        {"DOWNLOAD_SLOTS": {"a.test": {"delay": float("nan")}}},
+        ("DOWNLOAD_SLOTS['a.test']['delay']", "nan", "0 or more"),
+    ),
     ("a foreign downloader", {"DOWNLOADER": "tests.test_addon.Late"}, ("DOWNLOADER", "tests.test_addon.Late")),
     (
         "a component that is not there",
@@ -190,6 +206,23 @@ async def test_a_wrong_set_up_does_not_start(
         await crawl([site.url("/")], settings)
     assert all(word in str(refused.value) for word in words), str(refused.value)
     assert site.connections == 0
+
+
+async def test_a_download_slot_of_the_project_is_no_problem(sites: Sites) -> None:
+    """What Scrapy takes for a slot is taken."""
+    site = sites()
+    site.page("/", b"page")
+    slots = {"127.0.0.1": {"concurrency": 2, "delay": 0.01}, "a.test": {"delay": 0}, "b.test": {}}
+    result = await crawl([site.url("/")], {"DOWNLOAD_SLOTS": slots})
+    assert result.urls() == [site.url("/")]
+
+
+async def test_a_download_handler_that_cannot_be_loaded_is_an_error_of_its_scheme_only(sites: Sites) -> None:
+    """As in stock Scrapy: the crawl starts, and what needs no such handler is fetched."""
+    site = sites()
+    site.page("/", b"page")
+    result = await crawl([site.url("/")], {"DOWNLOAD_HANDLERS": {"https": "tests.test_addon.Missing"}})
+    assert result.urls() == [site.url("/")]
 
 
 async def test_all_that_is_wrong_is_said_at_once(sites: Sites) -> None:
@@ -262,6 +295,17 @@ def test_a_refused_crawl_has_an_exit_code(tmp_path: Path, sites: Sites, where: s
     assert done.returncode != 0
     assert "scrapy-scour refuses to start" in done.stderr
     assert ("SCOUR_ROBOTSTXT_TTL" if where == "setting" else "allowed_domains") in done.stderr
+    assert site.connections == 0
+
+
+def test_a_set_up_that_breaks_otherwise_has_an_exit_code(tmp_path: Path, sites: Sites) -> None:
+    """A value of Scrapy's own that cannot be read is no success either, and nothing is sent."""
+    site = sites()
+    spider = f"import scrapy\nclass S(scrapy.Spider):\n name = 's'\n start_urls = [{site.url('/')!r}]\n"
+    project = write_project(tmp_path, spider, f"ADDONS = {ADDONS!r}\nROBOTSTXT_PARSER = 'nowhere.Parser'\n")
+    done = run_scrapy(["crawl", "s"], cwd=project)
+    assert done.returncode != 0
+    assert "nowhere" in done.stderr
     assert site.connections == 0
 
 
