@@ -408,8 +408,10 @@ async def test_the_limit_itself_is_allowed_and_refreshes_count_with_it(sites: Si
     result = await crawl([a.url("/1")], {"REDIRECT_MAX_TIMES": 3})
     assert result.urls() == [a.url("/4")]
     assert result.responses[0].meta["redirect_reasons"] == [302, "meta refresh", 307]
-    short = await crawl([a.url("/1")], {"REDIRECT_MAX_TIMES": 2})
-    assert isinstance(short.error(a.url("/3")), TooManyRedirects)
+    own = Request(a.url("/1"), meta={"redirect_ttl": 2})  # a request's own limit, as in stock
+    for start, most in ((a.url("/1"), 2), (own, 3)):
+        short = await crawl([start], {"REDIRECT_MAX_TIMES": most})
+        assert isinstance(short.error(a.url("/3")), TooManyRedirects)
 
 
 async def test_meta_that_a_callback_copies_makes_no_loop_of_its_own_links(sites: Sites) -> None:
