@@ -71,6 +71,9 @@ def _slots_problems(settings: BaseSettings) -> list[str]:
     except (TypeError, ValueError):
         return [f"DOWNLOAD_SLOTS = {settings['DOWNLOAD_SLOTS']!r}: must be a dictionary"]
     found = []
+    limit = settings["CONCURRENT_REQUESTS_PER_DOMAIN"]
+    if str(limit).strip() in ("0", "0.0", "False"):
+        found.append(f"CONCURRENT_REQUESTS_PER_DOMAIN = {limit!r}: must be 1 or more, or no request would ever be sent")
     for slot, values in slots.items():
         if not isinstance(values, Mapping):
             found.append(f"DOWNLOAD_SLOTS[{slot!r}] = {values!r}: must be a dictionary")

@@ -162,6 +162,11 @@ WRONG: tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...] = (
     ),
     ("a bad value", {"SCOUR_ROBOTSTXT_TTL": "soon"}, ("SCOUR_ROBOTSTXT_TTL", "'soon'", "seconds")),
     ("an unknown name", {"SCOUR_RETRY_WAIT": 1}, ("SCOUR_RETRY_WAIT", "SCOUR_RETRY_WAITS")),
+    (
+        "no request at a time",
+        {"CONCURRENT_REQUESTS_PER_DOMAIN": 0},
+        ("CONCURRENT_REQUESTS_PER_DOMAIN", "= 0", "1 or more"),
+    ),
     ("a slot that is none", {"DOWNLOAD_SLOTS": {"a.test": None}}, ("DOWNLOAD_SLOTS['a.test']", "None", "dictionary")),
     (
         "a slot's concurrency as text",

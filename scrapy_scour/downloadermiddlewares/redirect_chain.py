@@ -32,11 +32,20 @@ _OWN_META: tuple[tuple[str, tuple[type, ...], str], ...] = (
 
 def check_meta(request: Request) -> None:
     """Raise RedirectRefused for meta that cannot be read: how long the chain is would not be known."""
+    if any(not isinstance(url, str) for url in _listed(request.meta.get("redirect_urls"))):
+        raise RedirectRefused(
+            f"meta['redirect_urls'] = {request.meta['redirect_urls']!r} must hold URLs",
+            url=without_userinfo(request.url),
+        )
     for key, types, rule in _OWN_META:
         if key in request.meta and not isinstance(request.meta[key], types):
             raise RedirectRefused(
                 f"meta[{key!r}] = {request.meta[key]!r} must be {rule}", url=without_userinfo(request.url)
             )
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
 
 
 def trail_of(request: Request) -> list[Any]:

@@ -13,7 +13,8 @@ from scrapy import signals
 from scrapy.exceptions import CloseSpider
 
 from scrapy_scour import stats
-from scrapy_scour.exceptions import OutOfScope, Refused
+from scrapy_scour.compat import DOWNLOAD_SLOT
+from scrapy_scour.exceptions import OutOfScope, PolicyCheckFailed, Refused
 from scrapy_scour.job import job_of
 from scrapy_scour.policy.urls import without_userinfo
 
@@ -78,6 +79,12 @@ class ScopeMiddleware:
         self._judge(request)
 
     def _judge(self, request: Request) -> None:
+        slot = request.meta.get(DOWNLOAD_SLOT)
+        if slot is not None and not isinstance(slot, str):
+            raise PolicyCheckFailed(
+                f"meta[{DOWNLOAD_SLOT!r}] = {slot!r} must be the name of a download slot, a string",
+                url=without_userinfo(request.url),
+            )
         self.job.check_real_url(request)
         verdict = self.job.judge_request(request)
         if verdict:

@@ -658,7 +658,7 @@ async def test_urls_and_meta_of_any_shape_end_in_an_outcome(sites: Sites) -> Non
     a.redirect("/hop", "/landed")
     a.page("/refresh", refresh("/landed"))
     odd: list[dict[str, Any]] = [
-        {"redirect_urls": 5}, {"redirect_times": "x"}, {"redirect_ttl": None}, {"redirect_reasons": 1.5},
+        {"redirect_urls": 5}, {"redirect_urls": [5]}, {"download_slot": 5}, {"download_slot": ["a"]}, {"redirect_times": "x"}, {"redirect_ttl": None}, {"redirect_reasons": 1.5},
         {"scour_trail": "x"}, {"scour_trail": [["GET"]]}, {"scour_off_host": 5}, {"scour_came_by": "x"},
         {"handle_httpstatus_list": 5}, {"handle_httpstatus_list": None}, {"scour_start": "x"},
     ]  # fmt: skip
@@ -667,7 +667,8 @@ async def test_urls_and_meta_of_any_shape_end_in_an_outcome(sites: Sites) -> Non
     result = await crawl(requests, domains=["a.test"])
     assert len(result.responses) + result.stats["scour/outcomes"] == len(requests)
     assert len(result.responses) == 14
-    assert result.stats["scour/outcome/redirect_refused"] == 8  # how long these chains are is not known
+    assert result.stats["scour/outcome/redirect_refused"] == 10  # how long these chains are is not known
+    assert result.stats["scour/outcome/other"] == 4  # a slot that has no name
     assert not touched(b)
     assert result.package_tracebacks == []
 
