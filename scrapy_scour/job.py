@@ -168,6 +168,13 @@ class Job:
             host = self._hosts[name] = canonical_host(name)
         return host
 
+    def host_in(self, request: Request, slot: str) -> str:
+        """:meth:`host_of` for a request whose download slot is known: mostly its name, with no look at the URL."""
+        meta = request.meta
+        if compat.DOWNLOAD_SLOT not in meta and REAL_URL not in meta and _PLAIN_HOST.fullmatch(slot):
+            return slot
+        return self.host_of(request)
+
     def clock_of(self, request: Request) -> HostClock | None:
         """The clock of the request's host; None for a request that belongs to none (``file:``, ``data:``)."""
         host = self.host_of(request)

@@ -156,13 +156,13 @@ class PolitePriorityQueue:
                 self._discard(queue)
                 raise
             self._count += 1
-            host = self._job.host_of(request)
+            host = self._job.host_in(request, slot)
             self._decided_by(queue, slot if host == slot else host)  # one string, not two
             self._add(queue)
         else:
             queue.push(request)
             self._count += 1
-            if queue not in self._shared and queue.host != self._job.host_of(request):
+            if queue not in self._shared and queue.host != self._job.host_in(request, slot):
                 self._shared.add(queue)
             if queue in self._shared:
                 self._decided_by(queue, None)
@@ -188,9 +188,11 @@ class PolitePriorityQueue:
             return None
         left = len(queue)
         self._count -= 1
-        self._load.enter(request, queue.slot, self._job.host_of(request), from_queue=True)
+        shared = queue in self._shared
+        host = self._job.host_of(request) if shared or queue.host is None else queue.host
+        self._load.enter(request, queue.slot, host, from_queue=True)
         if left:
-            if queue in self._shared:
+            if shared:
                 self._decided_by(queue, None)
             self._turns += 1.0
             queue.turn = self._turns
