@@ -360,6 +360,89 @@ async def test_a_retry_after_above_the_maximum_refuses_at_once(site: Site, statu
     assert result.elapsed < 5
 
 
+class Steps(Spider):
+    """Asks for one URL after the other, some time apart, whatever comes of them."""
+
+    name = "steps"
+    urls: list[str]
+    apart = 0.25
+
+    async def start(self) -> Any:
+        for url in self.urls:
+            yield Request(url, errback=lambda failure: None)
+            await sleep(self.apart)
+
+    def parse(self, response: Response) -> None:
+        pass
+
+
+def after(said: Seen, *opened: Site) -> list[float]:
+    """When the sites were asked after an answer, seconds from its end."""
+    assert said.ended is not None
+    return [seen.at - said.ended for site in opened for seen in site.requests() if seen.at > said.ended]
+
+
+async def test_a_time_named_with_robots_txt_holds_the_host_although_its_rules_are_known(site: Site) -> None:
+    """RFC 9110 10.2.3: the old copy stays in use, but nothing is asked before that time."""
+    site.sequence("/robots.txt", [NO_X, Answer(status=429, headers={"Retry-After": "1"}), NO_X])
+    site.default = Answer("page", delay=0.05)
+    settings = {"SCOUR_ROBOTSTXT_TTL": 0.3, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    result = await crawl([site.url(f"/{n}") for n in range(12)], settings)
+    assert min(after(robots(site)[1], site)) >= 0.98
+    assert len(result.responses) == 12
+    clean(result)
+
+
+async def test_a_time_over_the_maximum_gives_the_host_up_although_its_rules_are_known(site: Site) -> None:
+    site.sequence("/robots.txt", [NO_X, Answer(status=503, headers={"Retry-After": "3600"})])
+    site.default = Answer("page", delay=0.05)
+    settings = {"SCOUR_ROBOTSTXT_TTL": 0.3, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    result = await crawl([site.url(f"/{n}") for n in range(20)], settings)
+    assert after(robots(site)[1], site) == []
+    assert result.stats["scour/outcome/rate_limited"] == 20 - len(result.responses) > 0
+    clean(result)
+
+
+async def test_a_time_named_by_the_host_of_a_hop_holds_that_host(sites: Sites) -> None:
+    a, b = sites.named("a.test", "b.test")
+    a.redirect("/robots.txt", b.url("/r.txt"))
+    b.answer("/r.txt", Answer(status=429, headers={"Retry-After": "1"}))
+    b.robots("")
+    b.default = Answer("page")
+    await crawl(Steps, ONE_TRY, spider_args={"urls": [a.url("/1"), b.url("/1")]})
+    assert min(after(b.requests("/r.txt")[0], b)) >= 0.98
+    assert len(b.requests("/1")) == 1
+
+
+async def test_a_time_named_with_the_last_try_holds_the_other_ports_of_the_host_too(sites: Sites) -> None:
+    one, other = sites(), sites()
+    one.answer("/robots.txt", Answer(status=429, headers={"Retry-After": "1"}))
+    other.robots("")
+    other.default = Answer("page")
+    await crawl(Steps, ONE_TRY, spider_args={"urls": [one.url("/1"), other.url("/1")]})
+    assert min(after(robots(one)[0], one, other)) >= 0.98
+    assert len(other.requests("/1")) == 1
+
+
+async def test_a_time_that_was_named_outlives_its_place_among_the_failures(sites: Sites) -> None:
+    one, other = sites(), sites("127.0.0.2")
+    one.answer("/robots.txt", Answer(status=429, headers={"Retry-After": "3600"}))
+    other.page("/robots.txt", status=503)
+    urls = [one.url("/1"), other.url("/1"), one.url("/2")]
+    result = await crawl(Steps, {**ONE_TRY, "SCOUR_ROBOTSTXT_CACHE_SIZE": 1}, spider_args={"urls": urls})
+    assert one.paths() == ["/robots.txt"]
+    assert result.package_tracebacks == []
+
+
+async def test_a_file_that_is_kept_for_less_than_its_hosts_delay_lets_a_page_go_each_time(site: Site) -> None:
+    site.robots("User-agent: *\nCrawl-delay: 0.3\n")
+    site.default = Answer("page")
+    result = await crawl([site.url(f"/{n}") for n in range(3)], {"SCOUR_ROBOTSTXT_TTL": 0.2})
+    assert len(pages(site)) == 3
+    assert len(robots(site)) == 3
+    clean(result)
+
+
 async def test_an_old_copy_stays_in_use_and_a_new_one_is_obeyed(site: Site) -> None:
     """RFC 9309 2.4 and 2.3.1.4, with a TTL of a moment: rules, then 503, then other rules."""
     site.sequence("/robots.txt", [NO_X, Answer(status=503), "User-agent: *\nDisallow: /y\n"])

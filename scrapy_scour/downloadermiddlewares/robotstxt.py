@@ -38,22 +38,30 @@ class RobotsTxtMiddleware:
         if job.fetcher.is_ours(request):
             return None
         job.restore(request)
-        job.refuse_if_given_up(request)
         if not job.permission.applies_to(request):
+            job.refuse_if_given_up(request)
             return job.wait_elsewhere(request)
         origin = job.permission.origin_of(request)
         known = job.robots.fresh(origin)
+        # Where robots.txt itself said "later", that is what its pages end with, not that the host is given up for it.
+        if known is not None or not job.robots.refuses(origin):
+            job.refuse_if_given_up(request)
         if known is not None:
             job.permission.judge(request, origin, known)
         elif job.permission.needs_no_rules(request):
             job.permission.let_through(request)
         else:
             return self._read_first(request, origin)
-        return job.wait_elsewhere(request)
+        return self._in_turn(request, origin)
 
     async def _read_first(self, request: Request, origin: Origin) -> Request | None:
         back = await self.job.permission.obtain(request, origin)
         if back is not None:
             return back
         self.job.refuse_if_given_up(request)
-        return self.job.wait_elsewhere(request)
+        return self._in_turn(request, origin)
+
+    def _in_turn(self, request: Request, origin: Origin) -> Request | None:
+        back = self.job.wait_elsewhere(request)
+        self.job.robots.passed(origin, waits=back is not None)
+        return back

@@ -26,7 +26,7 @@ from scrapy_scour.stores.pace import NAMED_BY_HOST
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
+    from scrapy.http import Headers, Response
     from typing_extensions import Self
 
     from scrapy_scour.stores.pace import HostClock
@@ -53,12 +53,15 @@ class PacingExtension:
         self._backoff = self.job.settings.retry_backoff if settings.getbool("RETRY_ENABLED") else 0.0
         # Requests whose transfer is about to end with an answer, and whether its duration says how fast the host is.
         self._answered: dict[Request, bool] = {}
+        # Requests that were answered "later" and whose transfer has not ended: for how long, and why.
+        self._told_later: dict[Request, tuple[float, str]] = {}
         self.job.on_ended.append(self._ended)
         for handler, signal in (
             (self.spider_opened, signals.spider_opened),
             (self.engine_started, signals.engine_started),
             (self.spider_closed, signals.spider_closed),
             (self.request_reached_downloader, signals.request_reached_downloader),
+            (self.headers_received, signals.headers_received),
             (self.response_downloaded, signals.response_downloaded),
         ):
             crawler.signals.connect(handler, signal=signal)
@@ -120,8 +123,11 @@ class PacingExtension:
     def _ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
         """A transfer has ended, just before the next may begin."""
         answered = self._answered.pop(request, None)
+        told = self._told_later.pop(request, None)
         if clock is None:
             return
+        if told is not None:
+            clock.hold(self.job.now() + told[0], told[1])  # the time runs from the end of the answer
         if self._throttle is not None:
             wait = self._throttle.wait_s(duration_s, random.random())
             # An error that comes back at once is no sign of a fast server.
@@ -129,26 +135,57 @@ class PacingExtension:
         if answered is None and isinstance(compat.transfer_error(), self._retry_exceptions):
             self._back_off(clock, request)
 
+    def headers_received(self, headers: Headers, request: Request, spider: Spider) -> None:
+        """A host that says "later" is left alone from then on, however its body comes, and if it never does."""
+        status = compat.status_of_headers()
+        if status in LATER:
+            self._said_later(request, status, headers)
+
     def response_downloaded(self, response: Response, request: Request, spider: Spider) -> None:
         """An answer came from the network, and the next request has not gone out yet."""
         self._answered[request] = response.status < 400 or response.status in _NOT_THERE
+        if response.status in LATER:
+            self._said_later(request, response.status, response.headers)
+            return
         clock = self.job.clock_of(request)
         if clock is None or self.job.fetcher.is_ours(request):
             return
-        if response.status in LATER:
-            self._later(clock, request, response)
-        elif response.status in self._retry_codes:
+        if response.status in self._retry_codes:
             self._back_off(clock, request)
         else:
             clock.answered_well(self.job.began_at.get(request, math.inf))
 
-    def _later(self, clock: HostClock, request: Request, response: Response) -> None:
-        """The host said "later": leave all of it alone."""
+    def _said_later(self, request: Request, status: int, headers: Headers) -> None:
+        """The host said "later", of a page or of its robots.txt; once for each request."""
+        clock = self.job.clock_of(request)
+        if clock is None or request in self._told_later:
+            return
+        asked = retry_after_s(
+            headers.getlist("Retry-After"), response_date=headers.get("Date"), wall_now=self.job.wall()
+        )
+        if self.job.fetcher.is_ours(request):
+            self._robots_later(clock, request, asked)
+        else:
+            self._later(clock, request, status, asked)
+
+    def _robots_later(self, clock: HostClock, request: Request, asked: float | None) -> None:
+        """A time named with a robots.txt is one for the whole host, that of a hop too, whatever is known of its rules.
+
+        What it means for the pages that wait for the file is decided where it is read.
+        """
+        if asked is None:
+            return
+        self._told_later[request] = (asked, NAMED_BY_HOST)
+        clock.hold(self.job.now() + asked, NAMED_BY_HOST)
+        most = self.job.settings.retry_after_max
+        if asked > most:
+            why = f"its robots.txt asked for {asked:g} s, more than SCOUR_RETRY_AFTER_MAX = {most:g} s"
+            self.job.give_up(clock, Pause(asked, asked, why=why))
+
+    def _later(self, clock: HostClock, request: Request, status: int, asked: float | None) -> None:
+        """Leave all of the host alone."""
         job, now = self.job, self.job.now()
         new = clock.refused_for_rate(now, job.began_at.get(request, now))
-        asked = retry_after_s(
-            response.headers.getlist("Retry-After"), response_date=response.headers.get("Date"), wall_now=job.wall()
-        )
         if not new or (asked is not None and clock.incidents_in_a_row == 1):
             job.spared.add(request)
         settings = job.settings
@@ -163,6 +200,7 @@ class PacingExtension:
         why = "retry_wait" if asked is None else NAMED_BY_HOST
         clock.incident_wait_s = decided.wait_s if new else max(decided.wait_s, clock.incident_wait_s)
         clock.hold(now + decided.wait_s, why)
+        self._told_later[request] = (decided.wait_s, why)
         if decided.give_up_s is not None:
             job.give_up(clock, decided)
         elif new:
@@ -170,7 +208,7 @@ class PacingExtension:
             logger.info(
                 "%s answered %d: the host is left alone for %g s (%s).",
                 clock.host,
-                response.status,
+                status,
                 decided.wait_s,
                 "it named no usable time" if asked is None else "it asked for it",
             )

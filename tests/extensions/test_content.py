@@ -250,8 +250,9 @@ def listeners(result: Result, signal: object) -> list[str]:
 
 async def test_without_the_setting_nothing_listens(site: Site) -> None:
     site.page("/page")
-    assert listeners(await crawl([site.url("/page")]), signals.headers_received) == []
-    assert len(listeners(await crawl([site.url("/page")], HTML), signals.headers_received)) == 1
+    ours = "ContentTypeExtension.headers_received"
+    assert ours not in listeners(await crawl([site.url("/page")]), signals.headers_received)
+    assert ours in listeners(await crawl([site.url("/page")], HTML), signals.headers_received)
 
 
 async def test_the_transfer_of_several_sites_goes_on(sites: Sites) -> None:

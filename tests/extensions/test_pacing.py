@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from scrapy import Request, Spider
 
 from scrapy_scour.exceptions import RateLimited
 from scrapy_scour.policy.pacing import MultipleOf
-from tests.support.crawl import Result, crawl, run_scrapy, write_project
+from tests.support.crawl import Result, crawl, run_scrapy, sleep, write_project
 from tests.support.site import Answer, Seen, Site, Sites, closed, gaps, hang
 
 SLACK = 0.02
@@ -96,6 +97,57 @@ async def test_a_date_counts_against_the_servers_own_clock(sites: Sites) -> None
     assert_left_alone(site, refused(site)[0], 1.0)
     assert result.urls() == [site.url("/r")]
     assert result.package_tracebacks == []
+
+
+#: Answers "later" whose body comes slowly, or not to its end.
+UNFINISHED: dict[str, Answer] = {
+    "dribbles": later(1, piece=1, pause=0.1, delay=0.02),
+    "breaks off": later(1, declared=100, end="close", delay=0.02),
+    "is too long": replace(later(1), body="x" * 60_000, chunked=True, piece=1000, pause=0.01, delay=0.02),
+    "takes too long": later(1, piece=1, pause=0.3, delay=0.02),
+}
+
+
+@pytest.mark.parametrize("how", UNFINISHED)
+async def test_a_host_is_left_alone_from_the_headers_of_its_refusal_on_however_its_body_comes(
+    sites: Sites, how: str
+) -> None:
+    site = open_site(sites(), Answer("page", delay=0.05))
+    site.sequence("/0", [UNFINISHED[how], Answer("page")])
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 2, "DOWNLOAD_MAXSIZE": 5000, "DOWNLOAD_TIMEOUT": 0.7}
+    result = await crawl([site.url(f"/{n}") for n in range(12)], settings)
+    (said,) = refused(site)
+    early = [seen.path for seen in pages_of(site) if said.at + 0.05 < seen.at < said.at + 1.0]
+    assert early == []
+    assert_left_alone(site, said, 0.9)  # an answer that was cut off ended for us before it did for the server
+    assert len(result.responses) + len(result.errors) == 12
+    assert len(result.errors) == (how == "is too long")
+    assert result.package_tracebacks == []
+
+
+async def test_a_connection_that_breaks_in_a_hold_is_not_tried_again_unseen_before_its_end(sites: Sites) -> None:
+    """Twisted would send the request again at once over a new connection when a kept one breaks."""
+    site = open_site(sites())
+    site.default = Answer("page", delay=0.1)
+    site.answer("/later", later(1, delay=0.1))
+    site.sequence("/breaks", [replace(closed(), delay=0.3), Answer("page")])
+
+    class Warm(Spider):
+        name = "warm"
+
+        async def start(self) -> AsyncIterator[Any]:
+            for path in ("/0", "/1"):
+                yield Request(site.url(path))
+            await sleep(0.3)
+            for path in ("/breaks", "/later"):
+                yield Request(site.url(path), meta={"dont_retry": path == "/later"})
+
+        def parse(self, response: Any) -> None:
+            pass
+
+    await crawl(Warm)
+    assert_left_alone(site, refused(site)[0], 1.0)
+    assert len(site.requests("/breaks")) == 2
 
 
 async def test_a_burst_of_refusals_is_one_incident_and_takes_no_request_with_it(sites: Sites) -> None:
