@@ -307,9 +307,10 @@ class _Handlers(dict[str, Any]):
     """``DownloadHandlers._handlers`` in which no handler, whenever made, repeats a request that may not be repeated.
 
     Twisted's connection pool sends a request at once a second time when a kept connection breaks before the answer.
-    Without: a site that asked for a delay would get two requests without a gap, or one more than the limit, that nobody
-    here has seen. Scrapy's own retry, which waits for the host's turn, does the same later. Elsewhere the pool may: a
-    server that closes kept connections without a word would cost retries.
+    Without: a site that asked for a delay or to be left alone would get two requests without a gap, or one more than
+    the limit, that nobody here has seen. Scrapy's own retry, which waits for the host's turn, does the same later.
+    Elsewhere the pool may: a server that closes kept connections without a word would cost retries. aiohttp's session
+    does so too and cannot be asked for one request, so it never may.
 
     The pool also knows when there is a connection, on which the request is then written at once. Opening one can take
     long; counted from before, the delay that the user set would be over too early at the site.
@@ -326,6 +327,9 @@ class _Handlers(dict[str, Any]):
         pool = getattr(handler, "_pool", None)
         if isinstance(pool, HTTPConnectionPool) and "getConnection" not in vars(pool):
             self._watch(pool, pool.retryAutomatically)
+        session: Any = getattr(handler, "_session", None)
+        if hasattr(session, "_retry_connection"):
+            session._retry_connection = False
         super().__setitem__(scheme, handler)
 
     def _watch(self, pool: HTTPConnectionPool, repeats: bool) -> None:
@@ -344,6 +348,9 @@ class _Handlers(dict[str, Any]):
         slot = self._slots.get(host)
         if isinstance(slot, PoliteSlot) and slot.busy_with():
             slot._began()
+        repeats = getattr(connection, "_shouldRetry", None)
+        if repeats is not None:  # a kept connection, asked when it has broken: what is true then counts
+            connection._shouldRetry = lambda *why: self._gate.may_repeat(host) and repeats(*why)
         return connection
 
 
@@ -671,6 +678,25 @@ def handlers_time_bodies(settings: BaseSettings) -> bool:
         except Exception:
             continue  # nothing is fetched by it: Scrapy says so to the first request of its scheme
         if not f"{cls.__module__}.".startswith(tuple(ours + name for name in _TIMED_HANDLERS)):
+            return False
+    return True
+
+
+def handlers_send_as_written(settings: BaseSettings) -> bool:
+    """Whether the download handlers for http and https put the path of a URL on the wire as it stands.
+
+    Those over Twisted do; aiohttp and httpx resolve dot segments. Without: a path that robots.txt refuses would be sent
+    for another spelling of it that it allows.
+    """
+    handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
+    for scheme in ("http", "https"):
+        try:
+            cls = load_object(handlers[scheme])
+        except Exception:
+            continue  # nothing is fetched by it
+        if not cls.__module__.startswith(
+            ("scrapy.core.downloader.handlers.http11", "scrapy.core.downloader.handlers.http2")
+        ):
             return False
     return True
 

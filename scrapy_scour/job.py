@@ -55,7 +55,7 @@ WAITING = "scour_waiting"
 OFF_HOST = "scour_off_host"
 
 #: A host name in its canonical form already, as nearly all are: nothing to work out or to remember.
-_PLAIN_HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
+_PLAIN_HOST = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z_-][a-z0-9_-]*")
 
 #: A list of domains in which no host is.
 _NO_DOMAIN = frozenset({"\0"})
@@ -420,7 +420,7 @@ class Job:
         if self.settings.max_requests_per_domain or self.settings.retry_backoff:
             return False
         clock = self.pace.known(canonical_host(name))
-        return clock is None or not clock.one_at_a_time
+        return clock is None or not (clock.one_at_a_time or clock.wait_s(self.now()))
 
     def dispatched(self, request: Request, clock: HostClock | None) -> None:
         self.under_way.sent(request)

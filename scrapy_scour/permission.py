@@ -17,6 +17,7 @@ from scrapy_scour import compat, stats
 from scrapy_scour.exceptions import CrawlDelayTooLong, PolicyCheckFailed, RobotsDisallowed, RobotsUnreachable
 from scrapy_scour.policy.agents import product_token
 from scrapy_scour.policy.pacing import asked_delay
+from scrapy_scour.policy.spelling import with_dots_resolved
 from scrapy_scour.policy.urls import Origin, origin_of, path_and_query, without_userinfo
 from scrapy_scour.policy.verdict import Verdict
 from scrapy_scour.stores.robots import Failed, Known
@@ -54,6 +55,7 @@ class Permission:
         self._own_agents = self._agents_of_the_job()
         self._own_name: str | None = settings["ROBOTSTXT_USER_AGENT"] or None
         self._own_token = product_token(self._own_name) if self._own_name else None
+        self._sent_as_written = compat.handlers_send_as_written(settings)
         self._tokens: dict[bytes, str | None] = {}
         self._told: dict[Any, None] = {}
 
@@ -146,11 +148,22 @@ class Permission:
         return origin
 
     def verdict(self, request: Request, known: Known) -> Verdict:
-        """What the rules say of the request; no parser means no rules."""
+        """What the rules say of the request; no parser means no rules.
+
+        Rules are for the path as it is written. Some download handlers, and browsers behind a service, resolve its dot
+        segments before they send it: then it has to be allowed in both spellings.
+        """
         parser = known.fetched.parser
         if parser is None:
             return Verdict(True)
         url = self._job.real_url(request)
+        verdict = self._verdict(request, url, parser)
+        if not verdict or (self._sent_as_written and url is request.url):
+            return verdict
+        resolved = with_dots_resolved(url)
+        return verdict if resolved is url else self._verdict(request, resolved, parser)
+
+    def _verdict(self, request: Request, url: str, parser: Any) -> Verdict:
         robots = getattr(parser, "robots", None)
         if robots is None:  # a parser of the user's own
             return Verdict(True) if parser.allowed(url, self._name_for(request)) else Verdict(False, "", "robots.txt")
@@ -205,6 +218,8 @@ class Permission:
                 origin,
             )
         if not verdict:
+            known.awaited = False
+            self._pace_of_refused(request, origin, asked_s, source)
             self._job.count.add(stats.ROBOTS_FORBIDDEN)
             token = self.token_of(request) or "*"
             reason = f"{verdict.source or 'robots.txt'} ({verdict.reason}) refuses it for {token}".replace(" ()", "")
@@ -245,14 +260,26 @@ class Permission:
             self._once(
                 ("long", host), "%s asks for %g s between requests (%s); it is kept.", host, kept.seconds, source
             )
-        clock = self._job.pace.clock(host, self._job.now())
+        self._ask(request, origin, kept.seconds, source)
+        request.meta[CRAWL_DELAYS] = {**delays, host: kept.seconds}
+
+    def _pace_of_refused(self, request: Request, origin: Origin, asked_s: float, source: str) -> None:
+        """The delay counts for what else is asked of the host, such as the robots.txt of another port."""
+        settings = self._job.settings
+        kept = asked_delay(asked_s, settings.crawl_delay_max, settings.crawl_delay_over_max, source)
+        if asked_s and kept.verdict:
+            self._ask(request, origin, kept.seconds, source)
+
+    def _ask(self, request: Request, origin: Origin, seconds: float, source: str) -> None:
+        clock = self._job.clock_of(request)
+        if clock is None:
+            return
         first = not clock.asked_s
-        if clock.ask((origin, self.token_of(request)), kept.seconds):
+        if clock.ask((origin, self.token_of(request)), seconds):
             clock.asked_by = f"{origin} {source}"
             self._job.count.largest(stats.DELAY_MAX, clock.asked_s)
             if first:
                 self._job.count.add(stats.DELAY_HOSTS)
-        request.meta[CRAWL_DELAYS] = {**delays, host: kept.seconds}
 
     def _once(self, key: Any, message: str, *args: Any) -> bool:
         if key in self._told:

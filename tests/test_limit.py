@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
+from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from scrapy_scour.exceptions import RequestLimitReached
 from tests.support.crawl import crawl
@@ -109,6 +110,23 @@ async def test_no_request_is_repeated_unseen_where_a_limit_counts_them(sites: Si
         site.log.clear()
         await crawl([site.url("/closed")], {**settings, "RETRY_TIMES": 0})
         assert len(pages_of(site)) == made
+
+
+async def test_aiohttp_repeats_nothing_unseen_either(sites: Sites) -> None:
+    """Its session would, too; a delay and a limit are the site's to see."""
+    if not is_asyncio_reactor_installed():
+        pytest.skip("needs asyncio")
+    pytest.importorskip("aiohttp")
+    pytest.importorskip("scrapy.core.downloader.handlers._aiohttp")
+    handler = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
+    site = sites()
+    site.robots("User-agent: *\nCrawl-delay: 0.2\n")
+    site.default = closed()
+    settings = {"SCOUR_MAX_REQUESTS_PER_DOMAIN": 3, "DOWNLOAD_HANDLERS": {"http": handler}, "RETRY_TIMES": 0}
+    result = await crawl([site.url(f"/{n}") for n in range(5)], settings)
+    assert len(pages_of(site)) == 3
+    assert min(site.gaps()) >= 0.18
+    assert result.package_tracebacks == []
 
 
 async def test_what_the_cache_answers_does_not_count(sites: Sites, tmp_path: Path) -> None:

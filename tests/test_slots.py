@@ -175,6 +175,15 @@ async def test_http_and_https_of_one_host_share_its_clock(sites: Sites, queue: s
     assert_gaps([*plain.log, *secure.log], 0.25, at_least=7)
 
 
+async def test_every_spelling_of_an_address_shares_its_clock_and_its_robots_txt(sites: Sites) -> None:
+    site = asking(sites(), 0.2)
+    names = ["127.0.0.1", "127.1", "0x7f000001", "2130706433", "0177.0.0.1"]
+    result = await crawl([f"http://{name}:{site.port}/{number}" for number, name in enumerate(names)])
+    assert_clean(result)
+    assert len(site.requests("/robots.txt")) == 1
+    assert_gaps(site.log, 0.2, at_least=5)
+
+
 async def test_every_spelling_of_a_host_shares_its_clock(sites: Sites) -> None:
     (site,) = sites.named("a.test")
     asking(site, 0.2)

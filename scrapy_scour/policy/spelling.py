@@ -23,6 +23,8 @@ _ESCAPES = re.compile(r"(?:%[0-9A-F]{2})+")
 _SLASHES = re.compile(r"/{2,}")
 # RFC 3986 2.3; all other escapes are kept, since their characters could separate something.
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_PATH_OF_WEB_URL = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
+_DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?:[/?#]|\Z)", re.IGNORECASE)
 # Escapes that a reader of the URL does not take for the character itself.
 _NEVER_READ = frozenset("/?#%")
 
@@ -113,6 +115,17 @@ def without_dot_segments(path: str) -> str:
         if position == len(segments):
             kept.append("")
     return "/" + "/".join(kept)
+
+
+def with_dots_resolved(url: str) -> str:
+    """Return *url* as it is read, or sent, by who resolves dot segments in its path; *url* itself without any."""
+    start = _PATH_OF_WEB_URL.match(url)
+    if start is None or not _DOT_SEGMENT.search(url):
+        return url
+    end = re.search(r"[?#]|\Z", url)
+    assert end is not None
+    path = url[start.end() : end.start()]
+    return f"{start[0]}{without_dot_segments(path)}{url[end.start() :]}" if path else url
 
 
 def with_slashes(text: str) -> str:

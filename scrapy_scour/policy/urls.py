@@ -12,12 +12,16 @@ from ipaddress import IPv6Address
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from scrapy_scour.policy.addresses import address_of
+
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 # What no host name holds: the delimiters of a URL, space, controls and a backslash, which browsers read as
 # "/" and Python as part of the host.  Where two readings name two hosts, neither is taken.
 _NO_HOST_CHARACTER = re.compile(r"[\x00-\x20\x7f\\/?#@:\[\]<>^|]")
 _DOTS: Final = ".\u3002\uff0e\uff61"  # RFC 3490 3.1
+# What the last label of an IPv4 address is, in any spelling; none of a name that is in the DNS of the world.
+_NUMBER_AT_END = re.compile(r"(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")
 _AUTHORITY_WITH_USERINFO = re.compile(r"^(\s*(?:[A-Za-z][A-Za-z0-9+.\-]*:)?[/\\]{2,})[^/?#]*@")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*\Z")
 
@@ -46,7 +50,7 @@ class Origin(NamedTuple):
 
 def canonical_host(name: str) -> str:
     """A bare host name as it is compared: lower case, IDNA, no trailing dot, IPv6 compressed and without
-    brackets.
+    brackets, IPv4 in dotted decimal.  ``127.1`` and ``0x7f000001`` lead to the same server as ``127.0.0.1``.
 
     Returns ``""`` when the text is no host name.  A label that IDNA refuses (too long) is kept as it is, as
     Scrapy does.
@@ -66,6 +70,10 @@ def canonical_host(name: str) -> str:
         except UnicodeError:
             if any("\ud800" <= character <= "\udfff" for character in name):
                 return ""
+    if _NUMBER_AT_END.search(name):
+        address = address_of(name)
+        if address is not None:
+            return str(address)
     return "" if _NO_HOST_CHARACTER.search(name) else name
 
 

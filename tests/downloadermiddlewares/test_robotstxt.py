@@ -12,11 +12,12 @@ from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.http import Response
 from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.spiders import SitemapSpider
+from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from scrapy_scour import compat
 from scrapy_scour.exceptions import CrawlDelayTooLong, PolicyCheckFailed, RobotsDisallowed
-from tests.support.crawl import Result, crawl
-from tests.support.site import Answer, Site, Sites
+from tests.support.crawl import Result, crawl, sleep
+from tests.support.site import Answer, Site, Sites, gaps
 
 ACME = "User-agent: acmebot\nDisallow: /x\n\nUser-agent: *\nDisallow: /s\n"
 """Refuses /x to acmebot and /s to everybody else."""
@@ -41,7 +42,59 @@ def site(sites: Sites) -> Site:
     return opened
 
 
+#: Paths with dots, and whether what is sent after they have been resolved is refused: nothing under /s is allowed.
+DOTS = [("/a/../s/1", True), ("/a/%2E%2e/s/1", True), ("/./s/1", True), ("/s/1/..", True), ("/s/../a", True),
+        ("/a/../b", False), ("/a?/../s/1", False), ("/..s/1", False)]  # fmt: skip
+
+
+async def test_a_handler_that_resolves_dots_sends_no_path_that_is_refused(site: Site) -> None:
+    """RFC 3986 5.2.4. What is written as an allowed path must not leave as a refused one."""
+    if not is_asyncio_reactor_installed():
+        pytest.skip("needs asyncio")
+    pytest.importorskip("aiohttp")
+    pytest.importorskip("scrapy.core.downloader.handlers._aiohttp")
+    handler = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
+    result = await crawl([site.url(path) for path, _ in DOTS], {"DOWNLOAD_HANDLERS": {"http": handler}})
+    assert not any(seen.startswith("/s") for seen in pages(site))
+    assert len(pages(site)) == len(result.responses) == 3
+    for path, refused in DOTS:
+        if refused:
+            assert isinstance(result.error(site.url(path)), RobotsDisallowed)
+    clean(result)
+
+
+async def test_a_service_may_resolve_the_dots_of_the_url_that_it_is_given(site: Site) -> None:
+    for path, refused in DOTS:
+        request = Request(site.url("/render"), meta={"scour_url": site.url(path)}, dont_filter=True)
+        result = await crawl([request])
+        assert len(result.responses) == (not refused)
+
+
+async def test_a_path_that_is_sent_as_written_is_judged_as_written(site: Site) -> None:
+    await crawl([site.url("/a/../s/1"), site.url("/s/../a")])
+    assert pages(site) == ["/a/../s/1"]
+
+
 # --- The refusal --------------------------------------------------------------------------------------------
+
+
+async def test_the_delay_in_a_file_that_refuses_counts_for_other_ports_of_the_host(sites: Sites) -> None:
+    one, other = sites(), sites()
+    one.robots("User-agent: *\nDisallow: /\nCrawl-delay: 0.4\n")
+    other.robots("")
+    other.default = Answer("page")
+
+    class Two(Spider):
+        name = "two"
+
+        async def start(self) -> Any:
+            yield Request(one.url("/1"))
+            await sleep(0.1)
+            yield Request(other.url("/1"))
+
+    await crawl(Two)
+    assert min(gaps([*one.log, *other.log])) >= 0.38
+    assert pages(other) == ["/1"]
 
 
 async def test_a_refusal_names_rule_line_group_and_url(site: Site) -> None:
