@@ -55,6 +55,9 @@ class WireMiddleware:
             request.headers.pop("Proxy-Authorization", None)
         if job.is_off_host(request):
             self._strip(request)
+        agents = request.headers.getlist("User-Agent")
+        if len(agents) > 1:  # each would be a line of its own, and only the last one is judged
+            request.headers["User-Agent"] = agents[-1]
         if job.fetcher.is_ours(request):
             job.refuse_if_given_up(request)  # a hop may lead to such a host; it would wait there for as long
             job.fetcher.passed(request)

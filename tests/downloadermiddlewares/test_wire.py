@@ -81,6 +81,13 @@ async def test_what_the_first_agent_may_not_do_is_not_done_under_the_second(site
     clean(result)
 
 
+async def test_of_several_agents_only_the_one_that_was_judged_is_sent(site: Site) -> None:
+    request = Request(site.url("/x"), headers={"User-Agent": ["acmebot/1.0", "testbot/1.0"]})
+    await crawl([request])
+    (seen,) = site.requests("/x")
+    assert [value for name, value in seen.headers if name == "User-Agent"] == ["testbot/1.0"]
+
+
 async def test_robots_txt_is_read_under_the_agent_that_asked_whatever_a_middleware_puts_on_it(site: Site) -> None:
     await crawl(site.url("/y"), {"DOWNLOADER_MIDDLEWARES": {Renames: 9000}})
     (asked,) = site.requests("/robots.txt")
