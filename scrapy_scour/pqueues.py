@@ -197,8 +197,8 @@ class PolitePriorityQueue:
             self._turns += 1.0
             queue.turn = self._turns
             # Its new place is looked up when it comes to the top again.
-            queue.entry = entry = (self._load.loads[queue.slot].count * _TURNS + queue.turn, queue)
-            heapq.heapreplace(self._ready, entry)
+            queue.entry = (self._rank(queue), queue)
+            heapq.heapreplace(self._ready, queue.entry)
         else:
             heapq.heappop(self._ready)
             self._remove(queue)
@@ -324,7 +324,7 @@ class PolitePriorityQueue:
             load = loads.get(queue.slot)
             wait = self._wait_s(queue, load, now)
             if wait == 0.0:
-                rank = queue.turn if load is None else load.count * _TURNS + queue.turn
+                rank = self._rank(queue)
                 if rank == entry[0]:
                     return queue
                 queue.entry = (rank, queue)
@@ -368,11 +368,15 @@ class PolitePriorityQueue:
         self._decided_by(queue, host)
         return host
 
+    def _rank(self, queue: _SlotQueue) -> float:
+        """Its place among slots that may be asked: the least under way first, then the longest without a turn."""
+        load = self._load.loads.get(queue.slot)
+        return queue.turn if load is None else load.count * _TURNS + queue.turn
+
     def _make_ready(self, queue: _SlotQueue) -> None:
         """Put the slot where :meth:`_first` will look at it."""
-        load = self._load.loads.get(queue.slot)
         queue.state = _READY
-        queue.entry = (queue.turn if load is None else load.count * _TURNS + queue.turn, queue)
+        queue.entry = (self._rank(queue), queue)
         heapq.heappush(self._ready, queue.entry)
         self._trim(self._ready)
 

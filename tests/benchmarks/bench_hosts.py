@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench_hosts.py [--hosts 20000] [--pages 3] [--runs 3]
 
-Answers come at once, robots.txt is off on both sides, so that the scheduler's share shows; ``--robots`` turns it on,
-which adds one robots.txt per host on both sides. Sides take turns; medians of the runs.
+Answers come at once, on a connection each. robots.txt is off on both sides, so that the scheduler's share shows;
+``--robots`` turns it on, which adds one robots.txt per host on both sides. Sides take turns; medians of the runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
     group = {"hosts": Group([fast(number) for number in range(given.hosts)], given.pages)}
     pages = given.hosts * given.pages
     found: dict[str, list[Figures]] = {"ours": [], "stock": []}
-    with Server() as server:
+    with Server(closes=True) as server:
         for _ in range(given.runs):
             for side, way in (("ours", ADDON), ("stock", STOCK)):
                 found[side].append(run(server.port, group, {**way, "ROBOTSTXT_OBEY": given.robots}))

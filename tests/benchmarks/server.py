@@ -53,10 +53,13 @@ class HostReport:
 
 
 class Server:
-    """The process; ``port`` is where it listens on every loopback address."""
+    """The process; ``port`` is where it listens on every loopback address. ``closes``: a connection after each answer,
+    so that very many hosts do not run out of open files."""
 
-    def __init__(self, *, latency_s: float = 0.0, crawl_delay_s: float = 0.0, body_octets: int = 200) -> None:
-        command = [sys.executable, __file__, str(latency_s), str(crawl_delay_s), str(body_octets)]
+    def __init__(
+        self, *, latency_s: float = 0.0, crawl_delay_s: float = 0.0, body_octets: int = 200, closes: bool = False
+    ) -> None:
+        command = [sys.executable, __file__, str(latency_s), str(crawl_delay_s), str(body_octets), str(int(closes))]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.port = int(self._line())
 
@@ -126,8 +129,9 @@ class _Log:
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self, log: _Log, page: bytes, latency_s: float, crawl_delay_s: float) -> None:
+    def __init__(self, log: _Log, page: bytes, latency_s: float, crawl_delay_s: float, closes: bool) -> None:
         self.log, self.page, self.latency_s, self.crawl_delay_s = log, page, latency_s, crawl_delay_s
+        self.closes = closes
         self.pending = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -145,7 +149,8 @@ class _Connection(asyncio.Protocol):
             answer = self.page
             if head.startswith(b"GET /robots.txt "):
                 slow_one = self.crawl_delay_s and self.host.startswith("127.2.")
-                answer = _answer(f"User-agent: *\nCrawl-delay: {self.crawl_delay_s}\n" if slow_one else "")
+                rules = f"User-agent: *\nCrawl-delay: {self.crawl_delay_s}\n" if slow_one else ""
+                answer = _answer(rules, self.closes)
             if self.latency_s:
                 asyncio.get_running_loop().call_later(self.latency_s, self.send, answer, times)
             else:
@@ -154,21 +159,24 @@ class _Connection(asyncio.Protocol):
     def send(self, answer: bytes, times: list[float]) -> None:
         times[1] = time.monotonic()  # before: a client cannot have it earlier
         self.transport.write(answer)
+        if self.closes:
+            self.transport.close()
 
 
-def _answer(body: str) -> bytes:
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n\r\n"
+def _answer(body: str, closes: bool) -> bytes:
+    last = "Connection: close\r\n" if closes else ""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n{last}\r\n"
     return (head + body).encode()
 
 
-async def _serve(latency_s: float, crawl_delay_s: float, body_octets: int) -> None:
+async def _serve(latency_s: float, crawl_delay_s: float, body_octets: int, closes: bool) -> None:
     with contextlib.suppress(OSError):  # a witness that waits for a processor sees gaps that are too short
         os.setpriority(os.PRIO_PROCESS, 0, -10)
     log = _Log()
-    page = _answer("x" * body_octets)
+    page = _answer("x" * body_octets, closes)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: _Connection(log, page, latency_s, crawl_delay_s), "0.0.0.0", 0, backlog=MOST_OPEN
+        lambda: _Connection(log, page, latency_s, crawl_delay_s, closes), "0.0.0.0", 0, backlog=MOST_OPEN
     )
     print(server.sockets[0].getsockname()[1], flush=True)
     while line := await loop.run_in_executor(None, sys.stdin.readline):
@@ -181,5 +189,6 @@ if __name__ == "__main__":
     parser.add_argument("latency_s", type=float)
     parser.add_argument("crawl_delay_s", type=float)
     parser.add_argument("body_octets", type=int)
+    parser.add_argument("closes", type=int)
     given = parser.parse_args()
-    asyncio.run(_serve(given.latency_s, given.crawl_delay_s, given.body_octets))
+    asyncio.run(_serve(given.latency_s, given.crawl_delay_s, given.body_octets, bool(given.closes)))
