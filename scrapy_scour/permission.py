@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.python import to_bytes
@@ -35,6 +36,10 @@ CRAWL_DELAYS = "scour_crawl_delays"
 ROBOTS_TRIES = "scour_robotstxt_tries"
 #: meta key: the product token that the robots check was made for.
 CHECKED_AGENT = "scour_agent"
+#: meta key: the request has been let pass and waits in the scheduler; only :meth:`Permission.still_holds` reads it.
+LET_PASS = "scour_let_pass"
+#: How much longer than its rules are kept, and than twice the wait of its host, such a request may take, seconds.
+LET_PASS_S = 60.0
 #: A delay above this many seconds is said once per host.
 LONG_DELAY_S = 60.0
 #: Messages that are remembered as said; past that the oldest may be said again.
@@ -57,7 +62,9 @@ class Permission:
         self._own_token = product_token(self._own_name) if self._own_name else None
         self._sent_as_written = compat.handlers_send_as_written(settings)
         self._tokens: dict[bytes, str | None] = {}
+        self._origins: dict[tuple[str, str], Origin | None] = {}
         self._told: dict[Any, None] = {}
+        self._run = uuid4().hex
 
     def _agents_of_the_job(self) -> tuple[bytes, ...]:
         """The User-Agents that the job sends by itself, the one that wins first: b"" stands for none."""
@@ -218,7 +225,6 @@ class Permission:
                 origin,
             )
         if not verdict:
-            known.awaited = False
             self._pace_of_refused(request, origin, asked_s, source)
             self._job.count.add(stats.ROBOTS_FORBIDDEN)
             token = self.token_of(request) or "*"
@@ -232,6 +238,27 @@ class Permission:
         self._pace(request, origin, asked_s, source, url, trail)
         request.meta[CHECKED_AGENT] = self.token_of(request)
         request.meta.pop(ROBOTS_TRIES, None)
+
+    def let_wait(self, request: Request) -> None:
+        """Note on a request that goes back to wait for its host's turn that it has passed.
+
+        Without: by then its rules may be out of date, or others may have taken their place among those that are kept,
+        so they would be read again, for which the host has to wait again: a site would be asked for its robots.txt for
+        ever, and for no page.
+        """
+        job = self._job
+        clock = job.clock_of(request)
+        wait = 0.0 if clock is None else clock.wait_s(job.now())
+        until = job.now() + job.settings.robotstxt_ttl + 2 * wait + LET_PASS_S
+        request.meta[LET_PASS] = [self._run, job.real_url(request), self.token_of(request), until]
+
+    def still_holds(self, request: Request) -> bool:
+        """Whether the request has passed before it waited: in this run, for this URL and agent; holds once."""
+        noted = request.meta.pop(LET_PASS, None)
+        if not isinstance(noted, list) or len(noted) != 4 or not isinstance(noted[3], float):
+            return False
+        same = noted[:3] == [self._run, self._job.real_url(request), self.token_of(request)]
+        return same and (self._job.now() < noted[3] or not self._job.settings.robotstxt_ttl)
 
     def _pace(self, request: Request, origin: Origin, asked_s: float, source: str, url: str, trail: Any) -> None:
         settings = self._job.settings

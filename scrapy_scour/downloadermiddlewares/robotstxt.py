@@ -43,6 +43,7 @@ class RobotsTxtMiddleware:
             return job.wait_elsewhere(request)
         origin = job.permission.origin_of(request)
         known = job.robots.fresh(origin)
+        still_holds = job.permission.still_holds(request)
         # Where robots.txt itself said "later", that is what its pages end with, not that the host is given up for it.
         if known is not None or not job.robots.refuses(origin):
             job.refuse_if_given_up(request)
@@ -50,18 +51,19 @@ class RobotsTxtMiddleware:
             job.permission.judge(request, origin, known)
         elif job.permission.needs_no_rules(request):
             job.permission.let_through(request)
-        else:
+        elif not still_holds:
             return self._read_first(request, origin)
-        return self._in_turn(request, origin)
+        return self._in_turn(request)
 
     async def _read_first(self, request: Request, origin: Origin) -> Request | None:
         back = await self.job.permission.obtain(request, origin)
         if back is not None:
             return back
         self.job.refuse_if_given_up(request)
-        return self._in_turn(request, origin)
+        return self._in_turn(request)
 
-    def _in_turn(self, request: Request, origin: Origin) -> Request | None:
+    def _in_turn(self, request: Request) -> Request | None:
         back = self.job.wait_elsewhere(request)
-        self.job.robots.passed(origin, waits=back is not None)
+        if back is not None:
+            self.job.permission.let_wait(back)
         return back

@@ -19,9 +19,6 @@ from scrapy_scour.policy.access import Means
 from scrapy_scour.policy.pacing import growing_wait
 from scrapy_scour.policy.urls import Origin
 
-#: However long the wait for its first use, a file is not used longer without being read again (RFC 9309 2.4).
-DAY_S = 86_400.0
-
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
@@ -46,16 +43,11 @@ class Fetched:
 
 @dataclass(slots=True)
 class Known:
-    """A robots.txt that was obtained, when (monotonic seconds), and whether a later reading of it failed.
-
-    ``awaited``: the first request that it let pass waits for its host's turn, perhaps longer than the file is kept;
-    None before there is one, False when one has gone or been refused.
-    """
+    """A robots.txt that was obtained, when (monotonic seconds), and whether a later reading of it failed."""
 
     fetched: Fetched
     at: float
     stale: bool = False
-    awaited: bool | None = None
     cache: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -113,22 +105,12 @@ class RobotsStore:
         if known is None:
             return None
         now = self._now()
-        age = now - known.at
-        if self._ttl_s and age >= self._ttl_s and (not known.awaited or age >= DAY_S):
+        if self._ttl_s and now - known.at >= self._ttl_s:
             failed = self._failed.get(origin)
             if failed is None or now >= failed.not_before:
                 return None  # time to read it again
         self._known.move_to_end(origin)
         return known
-
-    def passed(self, origin: Origin, *, waits: bool) -> None:
-        """Note that the rules have let a request pass, and whether it goes now or waits for its host's turn.
-
-        Without: a file that is kept for less than its host's delay would be read again and again, and no page fetched.
-        """
-        known = self._known.get(origin)
-        if known is not None and known.awaited is not False:
-            known.awaited = waits
 
     def refuses(self, origin: Origin) -> bool:
         """Whether :meth:`get` would read nothing for this caller: pages are refused, or somebody is reading already."""

@@ -166,22 +166,6 @@ async def test_a_success_is_kept_for_its_time_and_then_read_again(fetched: Fetch
     assert len(w.asked) == 2
 
 
-async def test_a_file_whose_first_request_waits_is_kept_for_it_but_not_for_more_than_a_day() -> None:
-    """RFC 9309 2.4: a host whose delay is longer than the time would never get to a page."""
-    w = world(RULES, OTHER_RULES)
-    assert (await w.known()).fetched is RULES
-    w.store.passed(A, waits=True)
-    w.now += 2 * TTL
-    assert w.store.fresh(A) is not None
-    w.now += 86_400.0 - 2 * TTL
-    assert w.store.fresh(A) is None
-    assert (await w.known()).fetched is OTHER_RULES
-    for waits in (True, False, True):  # one that waits later does not count
-        w.store.passed(A, waits=waits)
-    w.now += TTL
-    assert w.store.fresh(A) is None
-
-
 async def test_a_time_of_zero_is_the_life_of_the_job() -> None:
     w = world(RULES, OTHER_RULES, ttl_s=0.0)
     await w.known()
