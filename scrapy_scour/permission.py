@@ -7,6 +7,7 @@ The one implementation of "may this URL be fetched now" that the middlewares, th
 from __future__ import annotations
 
 import logging
+import math
 import re
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -38,13 +39,12 @@ ROBOTS_TRIES = "scour_robotstxt_tries"
 CHECKED_AGENT = "scour_agent"
 #: meta key: the request has been let pass and waits in the scheduler; only :meth:`Permission.still_holds` reads it.
 LET_PASS = "scour_let_pass"
-#: How much longer than its rules are kept, and than twice the wait of its host, such a request may take, seconds.
-LET_PASS_S = 60.0
 #: A delay above this many seconds is said once per host.
 LONG_DELAY_S = 60.0
 #: Messages that are remembered as said; past that the oldest may be said again.
 MOST_TOLD = 10_000
 _ROBOTS_PATH = b"/robots.txt"
+_DAY_S = 86_400.0
 _PLAIN_URL = re.compile(r"https?://[^\x00-\x1f\x7f]*\Z", re.IGNORECASE)
 _UNSET = object()
 
@@ -247,18 +247,32 @@ class Permission:
         ever, and for no page.
         """
         job = self._job
-        clock = job.clock_of(request)
-        wait = 0.0 if clock is None else clock.wait_s(job.now())
-        until = job.now() + job.settings.robotstxt_ttl + 2 * wait + LET_PASS_S
-        request.meta[LET_PASS] = [self._run, job.real_url(request), self.token_of(request), until]
+        until = job.now() + (job.settings.robotstxt_ttl or math.inf)
+        request.meta[LET_PASS] = [self._run, job.real_url(request), self.token_of(request), until, self._gone(request)]
+
+    def goes(self, request: Request) -> None:
+        """Note that the request has had its turn."""
+        clock = self._job.clock_of(request)
+        if clock is not None:
+            clock.pages += 1
 
     def still_holds(self, request: Request) -> bool:
-        """Whether the request has passed before it waited: in this run, for this URL and agent; holds once."""
+        """Whether the request has passed before it waited: in this run, for this URL and agent; holds once.
+
+        For as long as its rules are kept, and longer only where no page of the host has gone since.
+        """
         noted = request.meta.pop(LET_PASS, None)
-        if not isinstance(noted, list) or len(noted) != 4 or not isinstance(noted[3], float):
+        if not isinstance(noted, list) or len(noted) != 5:
             return False
-        same = noted[:3] == [self._run, self._job.real_url(request), self.token_of(request)]
-        return same and (self._job.now() < noted[3] or not self._job.settings.robotstxt_ttl)
+        *same, until, gone = noted
+        if same != [self._run, self._job.real_url(request), self.token_of(request)]:
+            return False
+        now = self._job.now()
+        return bool(now < until or (gone == self._gone(request) and now < until + _DAY_S))
+
+    def _gone(self, request: Request) -> int:
+        clock = self._job.clock_of(request)
+        return 0 if clock is None else clock.pages
 
     def _pace(self, request: Request, origin: Origin, asked_s: float, source: str, url: str, trail: Any) -> None:
         settings = self._job.settings

@@ -64,6 +64,8 @@ class RobotsTxtMiddleware:
 
     def _in_turn(self, request: Request) -> Request | None:
         back = self.job.wait_elsewhere(request)
-        if back is not None:
+        if back is None:
+            self.job.permission.goes(request)
+        else:
             self.job.permission.let_wait(back)
         return back

@@ -29,6 +29,7 @@ class HostClock:
     ``throttle_s``: what the adaptive throttle adds after the last answer, seconds.
     ``in_flight``: requests handed to the network and not ended.
     ``last_end``: when the last request ended (answer read, or failed), monotonic; ``NEVER`` before the first.
+    ``pages``: requests that have passed every check and had their turn.
     ``held_until``, ``held_why``: not before this time, whatever the delay, and the reason in one word.
     ``probing``: after a hold, one request at a time until one is answered well.
     ``asked_by``: which file and line asks for the delay, for people.
@@ -56,6 +57,7 @@ class HostClock:
         "incidents",
         "incidents_in_a_row",
         "last_end",
+        "pages",
         "probing",
         "store",
         "throttle_s",
@@ -73,6 +75,7 @@ class HostClock:
         self.throttle_s = 0.0
         self.in_flight = 0
         self.last_end = NEVER
+        self.pages = 0
         self.held_until = NEVER
         self.held_why = ""
         self.probing = False
