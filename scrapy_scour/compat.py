@@ -312,8 +312,8 @@ class _Handlers(dict[str, Any]):
     Elsewhere the pool may: a server that closes kept connections without a word would cost retries. aiohttp's session
     does so too and cannot be asked for one request, so it never may.
 
-    The pool also knows when there is a connection, on which the request is then written at once. Opening one can take
-    long; counted from before, the delay that the user set would be over too early at the site.
+    The pool also knows when there is a connection, on which the request is then written. Opening one can take long;
+    counted from before, the delay that the user set would be over too early at the site.
     """
 
     def __init__(self, handlers: dict[str, Any], gate: Gate, slots: dict[str, Slot]) -> None:
@@ -348,6 +348,9 @@ class _Handlers(dict[str, Any]):
         slot = self._slots.get(host)
         if isinstance(slot, PoliteSlot) and slot.busy_with():
             slot._began()
+            if slot.user_delay_s:
+                # Only two turns of the loop later, which may be busy for long, have the octets left for certain.
+                call_later(0, call_later, 0, slot._began)
         repeats = getattr(connection, "_shouldRetry", None)
         if repeats is not None:  # a kept connection, asked when it has broken: what is true then counts
             connection._shouldRetry = lambda *why: self._gate.may_repeat(host) and repeats(*why)
@@ -493,7 +496,8 @@ class LeanPriorityQueue(ScrapyPriorityQueue):
         self.queues = {}
         self._start_queues = {}
         self.curprio = None
-        self.init_prios(startprios)
+        if startprios:
+            self.init_prios(startprios)
 
     def init_prios(self, startprios: Iterable[int]) -> None:
         """Take up what an earlier run left. Older versions leave the files of empty queues open, and there."""
