@@ -64,6 +64,9 @@ DOWNLOAD_TIMEOUT_ERROR: type[Exception] = getattr(scrapy_exceptions, "DownloadTi
 #: Handlers of Scrapy whose timeout covers the body. Without: every chunk of every body would be timed for nothing.
 _TIMED_HANDLERS = ("http11.", "http2.", "http.", "s3.", "_aiohttp.")
 
+#: Those that hold no size limit against an answer to HEAD. Without: every request would be looked at for nothing.
+_HEAD_HANDLERS = ("http11.", "http.")
+
 #: Sent when a robots.txt has been parsed. Without: components that listen for it would hear nothing from us.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 
@@ -155,6 +158,7 @@ class PoliteSlot(Slot):
         self._lastseen = 0.0
         self._running: dict[Any, tuple[HostClock | None, float]] = {}
         self._clocks: dict[str, HostClock] = {}
+        self._head: tuple[Any, HostClock | None] | None = None
         if SLOT_HAS_JITTER:
             super().__init__(plain.concurrency, plain.delay, plain.jitter)
         else:
@@ -215,7 +219,8 @@ class PoliteSlot(Slot):
     def download_delay(self) -> float:
         if not self.queue:
             return 0.0
-        clock = self._gate.clock_of(self.queue[0][0])
+        self._head = None
+        clock = self._head_clock()
         wait = self.turn(clock)
         if wait > 0.0:
             return wait + (slot_now() - self._lastseen)
@@ -226,7 +231,7 @@ class PoliteSlot(Slot):
         free: int = self.concurrency - len(self._running)
         if free <= 0 or not self.queue:
             return free
-        clock = self._gate.clock_of(self.queue[0][0])
+        clock = self._head_clock()
         if clock is None:
             return free
         if clock.busy():
@@ -236,12 +241,20 @@ class PoliteSlot(Slot):
             return 0
         return 0 if clock.wait_s(self._gate.now(), self._delay) > 0.0 else free
 
+    def _head_clock(self) -> HostClock | None:
+        """The clock of the request that is next; looked up once for each turn of ``Downloader._process_queue``."""
+        request = self.queue[0][0]
+        if self._head is None or self._head[0] is not request:
+            self._head = (request, self._gate.clock_of(request))
+        return self._head[1]
+
     def busy_with(self) -> int:
         """Requests taken out of the queue whose transfer has not ended."""
         return len(self._running)
 
     def _dispatch(self, request: Request) -> None:
-        clock = self._gate.clock_of(request)
+        head, self._head = self._head, None
+        clock = head[1] if head is not None and head[0] is request else self._gate.clock_of(request)
         if clock is not None:
             if clock.host not in self._clocks and len(self._clocks) >= _MOST_CLOCKS:
                 self._clocks.clear()  # a slot of the user's for very many hosts; only what ``delay`` reads as is lost
@@ -529,8 +542,8 @@ class LeanPriorityQueue(ScrapyPriorityQueue):
 
     @property
     def key(self) -> str:  # type: ignore[override]
-        """As the stock queue names it."""
-        return f"{self.owner.key}/{path_safe(self.slot)}"
+        """As the stock queue names it; a queue in memory has no folder to name."""
+        return f"{self.owner.key}/{path_safe(self.slot)}" if self.owner.key else ""
 
 
 def next_of(queue: ScrapyPriorityQueue) -> Request | None:
@@ -671,6 +684,15 @@ def handlers_time_bodies(settings: BaseSettings) -> bool:
 
     A handler that is not Scrapy's own is taken for one that may not.
     """
+    return _handlers_are_of(settings, _TIMED_HANDLERS)
+
+
+def handlers_know_head(settings: BaseSettings) -> bool:
+    """Whether the handlers for http and https know that the answer to HEAD has no body, whatever it declares."""
+    return _handlers_are_of(settings, _HEAD_HANDLERS)
+
+
+def _handlers_are_of(settings: BaseSettings, modules: tuple[str, ...]) -> bool:
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
     ours = "scrapy.core.downloader.handlers."
     for scheme in ("http", "https"):
@@ -681,7 +703,7 @@ def handlers_time_bodies(settings: BaseSettings) -> bool:
             cls = load_object(handler)
         except Exception:
             continue  # nothing is fetched by it: Scrapy says so to the first request of its scheme
-        if not f"{cls.__module__}.".startswith(tuple(ours + name for name in _TIMED_HANDLERS)):
+        if not f"{cls.__module__}.".startswith(tuple(ours + name for name in modules)):
             return False
     return True
 

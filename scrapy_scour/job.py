@@ -42,6 +42,8 @@ from scrapy_scour.stores.robots import RobotsStore
 from scrapy_scour.stores.under_way import UnderWay
 
 if TYPE_CHECKING:
+    from urllib.parse import ParseResult
+
     from scrapy import Request
     from scrapy.crawler import Crawler
 
@@ -109,10 +111,12 @@ class Job:
         self.on_left: list[Callable[[str, str], None]] = []
         self.on_slot_changed: list[Callable[[str], None]] = []
         self.on_queued: list[Callable[[Any, str], None]] = []
+        self.on_entered: list[Callable[[Request], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float], None]] = []
         self.on_lost: list[Callable[[Request, OutOfScope], None]] = []
-        self._hosts: dict[str, str] = {}
+        self._hosts: dict[str, tuple[str, bool]] = {}
+        self._asked_of: tuple[Request | None, Any, str] = (None, None, "")
 
     def _name_the_bot(self) -> None:
         """``SCOUR_BOT_USER_AGENT`` sets ``USER_AGENT``, unless that was set with more weight (by a spider, say)."""
@@ -156,17 +160,25 @@ class Job:
     def host_of(self, request: Request) -> str:
         """Canonical host name of the site that the request is for; "" when there is none."""
         real = request.meta.get(REAL_URL)
-        if real and isinstance(real, str):
-            return host_of(real)
-        name = urlparse_cached(request).hostname or ""
-        if _PLAIN_HOST.fullmatch(name):
-            return name
-        host = self._hosts.get(name)
-        if host is None:
+        # One request is asked about a dozen times in a row, on its way through the components.
+        if request is self._asked_of[0] and real is self._asked_of[1]:
+            return self._asked_of[2]
+        host = host_of(real) if real and isinstance(real, str) else self._host_at(urlparse_cached(request))[0]
+        self._asked_of = (request, real, host)
+        return host
+
+    def _host_at(self, url: ParseResult) -> tuple[str, bool]:
+        """The canonical host name of a URL, and whether the URL spells it so; asked a dozen times per request."""
+        return self._hosts.get(url.netloc) or self._host_named(url.netloc, url.hostname or "")
+
+    def _host_named(self, place: str, name: str) -> tuple[str, bool]:
+        found = self._hosts.get(place)
+        if found is None:
             if len(self._hosts) > 50_000:
                 self._hosts.clear()
-            host = self._hosts[name] = canonical_host(name)
-        return host
+            host = canonical_host(name)
+            found = self._hosts[place] = (host, name == host)
+        return found
 
     def host_in(self, request: Request, slot: str) -> str:
         """:meth:`host_of` for a request whose download slot is known: mostly its name, with no look at the URL."""
@@ -184,8 +196,10 @@ class Job:
         """Give requests of one host one download slot, whatever the spelling of its name or the service in between."""
         if compat.DOWNLOAD_SLOT in request.meta:
             return
-        host = self.host_of(request)
-        if host and (request.meta.get(REAL_URL) or urlparse_cached(request).hostname != host):
+        host, as_spelled = self._host_at(urlparse_cached(request))
+        if request.meta.get(REAL_URL):
+            host, as_spelled = self.host_of(request), False
+        if host and not as_spelled:
             request.meta[compat.DOWNLOAD_SLOT] = host
 
     def slot_is_default(self, request: Request) -> bool:
@@ -406,6 +420,8 @@ class Job:
         if self.under_way.slot_of(request) is None:
             slot = compat.slot_key(self.crawler.engine.downloader, request)
             self.under_way.enter(request, slot, self.host_of(request), from_queue=False)
+        for listener in self.on_entered:
+            listener(request)
 
     def slot_changed(self, key: str) -> None:
         for listener in self.on_slot_changed:
@@ -419,7 +435,7 @@ class Job:
         """Whether a request to the host may be sent again at once, unseen by anybody, when its connection breaks."""
         if self.settings.max_requests_per_domain or self.settings.retry_backoff:
             return False
-        clock = self.pace.known(canonical_host(name))
+        clock = self.pace.known(self._host_named(name, name)[0])
         return clock is None or not (clock.one_at_a_time or clock.wait_s(self.now()))
 
     def dispatched(self, request: Request, clock: HostClock | None) -> None:

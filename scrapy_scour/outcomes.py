@@ -189,8 +189,8 @@ class Outcomes:
             or not settings.getint("REDIRECT_MAX_TIMES")
             or meta.get("dont_redirect")
             or meta.get("handle_httpstatus_all")
-            or status in (meta.get("handle_httpstatus_list") or ())
-            or status in (getattr(crawler.spider, "handle_httpstatus_list", None) or ())
+            or _names(meta.get("handle_httpstatus_list"), status)
+            or _names(getattr(crawler.spider, "handle_httpstatus_list", None), status)
         )
 
     def duplicate(self, request: Request) -> None:
@@ -273,6 +273,14 @@ def file_problems(path: str | None, setting: str = "SCOUR_OUTCOMES_FILE", *, rep
     if not os.access(path if Path(path).exists() and not replaced else folder, os.W_OK):
         return [f"{wrong}this user may not write there"]
     return []
+
+
+def _names(statuses: Any, status: int) -> bool:
+    """Whether a ``handle_httpstatus_list`` names the status; what is no collection names none."""
+    try:
+        return status in (statuses or ())
+    except TypeError:
+        return False
 
 
 def _trail(request: Request) -> Sequence[str]:

@@ -148,46 +148,59 @@ class Permission:
     def origin_of(self, request: Request) -> Origin:
         """The origin whose robots.txt decides; PolicyCheckFailed when the URL names none that can be trusted."""
         url = self._job.real_url(request)
-        origin = origin_of(url)
+        if url is request.url:
+            parsed = urlparse_cached(request)
+            place = (parsed.scheme, parsed.netloc)
+            if place not in self._origins:
+                if len(self._origins) > 50_000:
+                    self._origins.clear()
+                self._origins[place] = origin_of(url)
+            origin = self._origins[place]
+        else:
+            origin = origin_of(url)
         # What cannot stand in a URL is read in one way here and perhaps in another by a service that is given it.
         if origin is None or not _PLAIN_URL.match(url):
             raise PolicyCheckFailed("the URL names no usable host", url=without_userinfo(url))
         return origin
 
-    def verdict(self, request: Request, known: Known) -> Verdict:
+    def verdict(self, request: Request, known: Known, token: Any = _UNSET) -> Verdict:
         """What the rules say of the request; no parser means no rules.
 
         Rules are for the path as it is written. Some download handlers, and browsers behind a service, resolve its dot
-        segments before they send it: then it has to be allowed in both spellings.
+        segments before they send it: then it has to be allowed in both spellings. ``token``: :meth:`token_of`, where it
+        is known already.
         """
         parser = known.fetched.parser
         if parser is None:
             return Verdict(True)
         url = self._job.real_url(request)
-        verdict = self._verdict(request, url, parser)
+        token = self.token_of(request) if token is _UNSET else token
+        verdict = self._verdict(request, url, parser, token)
         if not verdict or (self._sent_as_written and url is request.url):
             return verdict
         resolved = with_dots_resolved(url)
-        return verdict if resolved is url else self._verdict(request, resolved, parser)
+        return verdict if resolved is url else self._verdict(request, resolved, parser, token)
 
-    def _verdict(self, request: Request, url: str, parser: Any) -> Verdict:
+    def _verdict(self, request: Request, url: str, parser: Any, token: str | None) -> Verdict:
         robots = getattr(parser, "robots", None)
         if robots is None:  # a parser of the user's own
             return Verdict(True) if parser.allowed(url, self._name_for(request)) else Verdict(False, "", "robots.txt")
-        token = self.token_of(request)
         ignore_wildcard = self._job.settings.robotstxt_ignore_wildcard
         if not ignore_wildcard and robots.allowed(url, token):
             return Verdict(True)
         verdict: Verdict = robots.verdict(url, token, ignore_wildcard=ignore_wildcard)
         return verdict
 
-    def delay_s(self, request: Request, known: Known) -> tuple[float, str]:
+    def delay_s(self, request: Request, known: Known, token: Any = _UNSET) -> tuple[float, str]:
         """The delay that the file asks of this request's agent, seconds (0 for none), and the line that says so."""
         parser = known.fetched.parser
         if parser is None:
             return 0.0, ""
         robots = getattr(parser, "robots", None)
-        name = self.token_of(request) if robots is not None else self._name_for(request)
+        if robots is None:
+            name: str | bytes | None = self._name_for(request)
+        else:
+            name = self.token_of(request) if token is _UNSET else token
         found = known.cache.get(name)
         if found is None:
             if robots is not None:
@@ -211,8 +224,9 @@ class Permission:
         url = without_userinfo(self._job.real_url(request))
         trail = _trail_of(request)
         try:
-            verdict = self.verdict(request, known)
-            asked_s, source = self.delay_s(request, known)
+            token = self.token_of(request)
+            verdict = self.verdict(request, known, token)
+            asked_s, source = self.delay_s(request, known, token)
         except Exception as error:
             # A fault of the parser's permits nothing.
             problem = f"{type(error).__name__}: {error}".rstrip(": ")
@@ -227,8 +241,8 @@ class Permission:
         if not verdict:
             self._pace_of_refused(request, origin, asked_s, source)
             self._job.count.add(stats.ROBOTS_FORBIDDEN)
-            token = self.token_of(request) or "*"
-            reason = f"{verdict.source or 'robots.txt'} ({verdict.reason}) refuses it for {token}".replace(" ()", "")
+            reason = f"{verdict.source or 'robots.txt'} ({verdict.reason}) refuses it for {token or '*'}"
+            reason = reason.replace(" ()", "")
             logger.debug(
                 "Forbidden by robots.txt: %(request)s: %(reason)s",
                 {"request": request, "reason": reason},
@@ -236,7 +250,7 @@ class Permission:
             )
             raise RobotsDisallowed(f"Forbidden by robots.txt: {reason}", url=url, trail=trail)
         self._pace(request, origin, asked_s, source, url, trail)
-        request.meta[CHECKED_AGENT] = self.token_of(request)
+        request.meta[CHECKED_AGENT] = token
         request.meta.pop(ROBOTS_TRIES, None)
 
     def let_wait(self, request: Request) -> None:

@@ -210,6 +210,16 @@ def _cookies_of(request: Request) -> set[bytes]:
     return {pair.strip() for line in request.headers.getlist("Cookie") for pair in line.split(b";")}
 
 
+def _may_refresh(body: bytes) -> bool:
+    """Whether the part of a page in which a refresh is looked for (4,096 characters) can hold one.
+
+    Most pages cannot, and need not be decoded and searched for it. The word stands there as it is, or with NULs between
+    its letters (UTF-16, UTF-32).
+    """
+    head = body[: 4 * 4096]
+    return b"refresh" in head.lower() or b"\0" in head
+
+
 def _shown(request: Request) -> str:
     """The request for a log line, without user name and password."""
     return f"<{request.method} {without_userinfo(request.url)}>"
@@ -277,6 +287,8 @@ class MetaRefreshMiddleware(_Hops):
             or REAL_URL in request.meta
             or urlparse_cached(request).scheme not in ("http", "https")
         ):
+            return response
+        if not _may_refresh(response.body):
             return response
         try:
             interval, url = get_meta_refresh(response, ignore_tags=self._ignore_tags)

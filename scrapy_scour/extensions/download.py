@@ -38,11 +38,12 @@ class DownloadExtension:
     """See the module."""
 
     def __init__(self, crawler: Crawler) -> None:
-        crawler.signals.connect(self.request_reached_downloader, signal=signals.request_reached_downloader)
-        crawler.signals.connect(self.request_left_downloader, signal=signals.request_left_downloader)
-        self._timed = not compat.handlers_time_bodies(crawler.settings)
         self._began: dict[Any, float] = {}
-        if self._timed:
+        timed = compat.handlers_time_bodies(crawler.settings)
+        if not (timed and compat.handlers_know_head(crawler.settings)):
+            crawler.signals.connect(self.request_reached_downloader, signal=signals.request_reached_downloader)
+            crawler.signals.connect(self.request_left_downloader, signal=signals.request_left_downloader)
+        if not timed:
             crawler.signals.connect(self.data_received, signal=signals.headers_received)
             crawler.signals.connect(self.data_received, signal=signals.bytes_received)
 

@@ -39,6 +39,10 @@ STATE = "scrapy_scour"
 _NOT_THERE = frozenset({404, 410})
 
 
+#: A body of so many octets is not waited for before the status is looked at.
+_SHORT_BODY = 65_536
+
+
 class PacingExtension:
     """See the module. Without it nothing is sent: the wire check refuses while the host clocks are not in place."""
 
@@ -56,11 +60,11 @@ class PacingExtension:
         # Requests that were answered "later" and whose transfer has not ended: for how long, and why.
         self._told_later: dict[Request, tuple[float, str]] = {}
         self.job.on_ended.append(self._ended)
+        self.job.on_entered.append(self._entered)
         for handler, signal in (
             (self.spider_opened, signals.spider_opened),
             (self.engine_started, signals.engine_started),
             (self.spider_closed, signals.spider_closed),
-            (self.request_reached_downloader, signals.request_reached_downloader),
             (self.headers_received, signals.headers_received),
             (self.response_downloaded, signals.response_downloaded),
         ):
@@ -101,9 +105,10 @@ class PacingExtension:
 
     # What sites ask for, wherever it was read
 
-    def request_reached_downloader(self, request: Request, spider: Spider) -> None:
+    def _entered(self, request: Request) -> None:
         """Note the delays that a request brings along, so that its own page already waits."""
-        self._note_delays(request.meta.get(CRAWL_DELAYS))
+        if CRAWL_DELAYS in request.meta:
+            self._note_delays(request.meta[CRAWL_DELAYS])
 
     def _note_delays(self, delays: Any) -> None:
         if not isinstance(delays, dict):
@@ -135,8 +140,10 @@ class PacingExtension:
         if answered is None and isinstance(compat.transfer_error(), self._retry_exceptions):
             self._back_off(clock, request)
 
-    def headers_received(self, headers: Headers, request: Request, spider: Spider) -> None:
+    def headers_received(self, headers: Headers, body_length: Any, request: Request, spider: Spider) -> None:
         """A host that says "later" is left alone from then on, however its body comes, and if it never does."""
+        if isinstance(body_length, int) and body_length <= _SHORT_BODY and "Retry-After" not in headers:
+            return  # all of it will be here in a moment
         status = compat.status_of_headers()
         if status in LATER:
             self._said_later(request, status, headers)

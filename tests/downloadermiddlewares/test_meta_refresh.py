@@ -113,6 +113,19 @@ async def test_pages_that_refresh_in_a_circle_end_as_a_loop(sites: Sites) -> Non
     assert result.stats["scour/outcome/redirect_loop"] == 2
 
 
+async def test_a_refresh_is_seen_in_every_coding_of_the_page(sites: Sites) -> None:
+    """Also where the word cannot be read off the octets, in UTF-16."""
+    (a,) = sites.named("a.test")
+    html = {"Content-Type": "text/html"}
+    a.page("/utf-16", refresh("0;url=/2").encode("utf-16"), headers={"Content-Type": "text/html; charset=utf-16"})
+    a.page("/upper", refresh("0;url=/3").upper().replace("URL=/3", "url=/3"), headers=html)
+    a.page("/far", refresh("0;url=/4").rjust(4096), headers=html)
+    for path in ("/2", "/3", "/4"):
+        a.page(path, "page")
+    result = await crawl([Request(a.url(path)) for path in ("/utf-16", "/upper", "/far")])
+    assert sorted(result.urls()) == [a.url(path) for path in ("/2", "/3", "/4")]
+
+
 async def test_a_page_that_reloads_itself_is_the_page(sites: Sites) -> None:
     """Nothing new is behind such a refresh: it is not asked for again, and the spider gets what there is."""
     (a,) = sites.named("a.test")

@@ -658,7 +658,8 @@ async def test_urls_and_meta_of_any_shape_end_in_an_outcome(sites: Sites) -> Non
     a.redirect("/hop", "/landed")
     a.page("/refresh", refresh("/landed"))
     odd: list[dict[str, Any]] = [
-        {"redirect_urls": 5}, {"redirect_urls": [5]}, {"download_slot": 5}, {"download_slot": ["a"]}, {"redirect_times": "x"}, {"redirect_ttl": None}, {"redirect_reasons": 1.5},
+        {"redirect_urls": 5}, {"redirect_times": "x"}, {"redirect_ttl": None}, {"redirect_reasons": 1.5},
+        {"redirect_urls": [5]}, {"download_slot": 5}, {"download_slot": ["a"]},
         {"scour_trail": "x"}, {"scour_trail": [["GET"]]}, {"scour_off_host": 5}, {"scour_came_by": "x"},
         {"handle_httpstatus_list": 5}, {"handle_httpstatus_list": None}, {"scour_start": "x"},
     ]  # fmt: skip
