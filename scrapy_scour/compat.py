@@ -67,6 +67,11 @@ _TIMED_HANDLERS = ("http11.", "http2.", "http.", "s3.", "_aiohttp.")
 #: Those that hold no size limit against an answer to HEAD. Without: every request would be looked at for nothing.
 _HEAD_HANDLERS = ("http11.", "http.")
 
+#: The meta keys by which ``HttpProxyMiddleware`` knows a proxy that it chose itself, and whose credentials it has set.
+#: Without: a redirect would go through the proxy of another scheme, or bring one its credentials.
+PROXY_BY_SCHEME: str = "_scheme_proxy"
+PROXY_CREDENTIALS: str = "_auth_proxy"
+
 #: Sent when a robots.txt has been parsed. Without: components that listen for it would hear nothing from us.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 

@@ -169,8 +169,8 @@ class _Hops:
     @staticmethod
     def _leave_proxy(hop: Request) -> None:
         """A proxy that Scrapy chose for the URL (``http_proxy``, ``no_proxy``) is chosen anew, its credentials too."""
-        if "_scheme_proxy" in hop.meta:
-            for key in ("_scheme_proxy", "proxy", "_auth_proxy"):
+        if compat.PROXY_BY_SCHEME in hop.meta:
+            for key in (compat.PROXY_BY_SCHEME, compat.PROXY_CREDENTIALS, "proxy"):
                 hop.meta.pop(key, None)
             hop.headers.pop("Proxy-Authorization", None)
 
