@@ -53,9 +53,9 @@ def assert_left_alone(site: Site, since: Seen, seconds: float) -> None:
 
 async def hold_while_others_are_queued(sites: Sites, status: int, *, stock: bool) -> tuple[Site, Site, Result]:
     a, b = sites.named("a.test", "b.test")
-    open_site(a, Answer("page", delay=0.2))  # what is in flight has arrived when /r says later
+    open_site(a, Answer("page", delay=0.7))  # what is in flight has arrived when /r says later
     open_site(b)
-    a.sequence("/r", [later(1, status, delay=0.1), Answer("page")])
+    a.sequence("/r", [later(1, status, delay=0.4), Answer("page", delay=0.1)])
     urls = [a.url("/r"), *(site.url(f"/{n}") for n in range(50) for site in ((a, b) if n < 20 else (b,)))]
     result = await crawl(
         [Request(url, priority=1 if url.endswith("/r") else 0) for url in urls], {"RETRY_TIMES": 2}, stock=stock
@@ -251,7 +251,10 @@ async def test_a_host_that_refuses_for_ever_without_a_usable_time_is_given_up_an
     assert result.package_tracebacks == []
 
 
-@pytest.mark.parametrize("value", ["3600", "1" + "0" * 30, formatdate(time.time() + 3e8, usegmt=True)])
+FAR_DATE = formatdate(time.time() + 3e8, usegmt=True)
+
+
+@pytest.mark.parametrize("value", ["3600", "1" + "0" * 30, FAR_DATE], ids=["an hour", "no number", "a date"])
 async def test_longer_than_the_maximum_is_never_asked_earlier_and_the_run_ends(sites: Sites, value: str) -> None:
     a, b = sites.named("a.test", "b.test")
     open_site(a)
