@@ -29,7 +29,7 @@ LATENCY_S = 0.002
 #: How much shorter a gap may look to the server, which has only half of a machine to log arrivals: from its own last
 #: octet to the next arrival, and from one arrival to the next.
 ASKED_TOLERANCE_S = 0.02
-USER_TOLERANCE_S = 0.1
+USER_TOLERANCE_S = 0.02
 FAST_AT_MOST = 1.15
 ALL_AT_MOST = 1.10
 
