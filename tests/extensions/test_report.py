@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -147,19 +148,59 @@ async def test_a_host_that_is_given_up_says_so_and_its_holds_are_those_of_the_st
     assert read.cell(site.host, "without a page") == "3 rate_limited"
 
 
-def refusals(path: Path) -> list[Any]:
-    """Paths that cannot be written."""
+def refusals(path: Path) -> dict[str, Any]:
+    """Paths that cannot be written, or where something is that is no page."""
     (path / "folder").mkdir()
-    return [path / "missing" / "report.html", path / "folder", "/proc/report.html"]
+    os.mkfifo(path / "pipe")
+    (path / "link").symlink_to(path / "pipe")
+    (path / "circle").symlink_to(path / "circle")
+    return {
+        "no folder": path / "missing" / "report.html",
+        "a folder": path / "folder",
+        "no place for files": "/proc/report.html",
+        "a device": "/dev/null",
+        "a pipe": path / "pipe",
+        "a link to a pipe": path / "link",
+        "a link to itself": path / "circle",
+        "too long": path / ("x" * 300),
+        "no name at all": f"{path}/a\0b.html",
+    }
 
 
-@pytest.mark.parametrize("which", [0, 1, 2])
-async def test_a_path_that_cannot_be_written_refuses_the_start(site: Site, tmp_path: Path, which: int) -> None:
+@pytest.mark.parametrize(
+    "which",
+    [
+        "no folder",
+        "a folder",
+        "no place for files",
+        "a device",
+        "a pipe",
+        "a link to a pipe",
+        "a link to itself",
+        "too long",
+        "no name at all",
+    ],
+)
+def test_a_path_that_cannot_be_written_is_a_problem(tmp_path: Path, which: str) -> None:
+    """Also where writing would work and destroy what is there; nothing is made, and nothing changed."""
     path = refusals(tmp_path)[which]
+    before = sorted(tmp_path.iterdir())
+    problems = report_file.report_problems(str(path), None)
+    assert len(problems) == 1
+    assert problems[0].startswith(f"SCOUR_REPORT_FILE = {str(path)!r}: must be a file that can be written; ")
+    assert sorted(tmp_path.iterdir()) == before
+    if "pipe" in which:
+        with pytest.raises(OSError, match="is no regular file"):  # it may have come while the crawl ran
+            replace_file(Path(path), "page")
+        assert (tmp_path / "pipe").is_fifo()
+
+
+async def test_a_path_that_cannot_be_written_refuses_the_start(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "report.html"
     with pytest.raises(SettingsError, match=r"SCOUR_REPORT_FILE = '.*': must be a file that can be written"):
         await crawl(site.url("/"), {"SCOUR_REPORT_FILE": str(path)})
     assert site.requests() == []
-    assert not (tmp_path / "missing").exists()
+    assert not path.parent.exists()
 
 
 async def test_the_outcomes_file_is_no_place_for_it(site: Site, tmp_path: Path) -> None:
@@ -170,13 +211,26 @@ async def test_the_outcomes_file_is_no_place_for_it(site: Site, tmp_path: Path) 
     assert site.requests() == []
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ModuleNotFoundError("No module named 'jinja2'"), r"needs jinja2; install scrapy-scour\[report\]"),
+        (ImportError("cannot import name 'x'"), r"needs jinja2, which cannot be imported; ImportError: cannot import"),
+    ],
+)
 async def test_without_the_extra_the_start_is_refused(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
-    monkeypatch.setattr(report_file.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SettingsError, match=r"SCOUR_REPORT_FILE = .*: needs jinja2; install scrapy-scour\[report\]"):
-        await crawl(site.url("/"), {"SCOUR_REPORT_FILE": str(tmp_path / "report.html")})
-    assert site.requests() == []
+    """Missing or broken: the end of a crawl would be too late."""
+
+    def broken(name: str) -> None:
+        raise error
+
+    monkeypatch.setattr(report_file.importlib, "import_module", broken)
+    problems = report_file.report_problems(str(tmp_path / "report.html"), None)
+    assert len(problems) == 1
+    assert re.match(rf"SCOUR_REPORT_FILE = '.*': {said}", problems[0])
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_page_that_cannot_be_made_or_written_is_an_error_line_and_the_old_one_stays(
@@ -202,12 +256,13 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch
     path = tmp_path / "report.html"
     replace_file(path, "one \ud800")
     assert path.read_bytes() == b"one \\ud800"
-    assert path.stat().st_mode & 0o444
+    path.chmod(0o600)
     link = tmp_path / "link.html"
     link.symlink_to(path)
     replace_file(link, "two")
     assert link.is_symlink()
     assert path.read_text() == "two"
+    assert path.stat().st_mode & 0o777 == 0o600  # what was private stays so
 
     def full(_: int) -> None:
         raise OSError("no space left")
@@ -217,6 +272,18 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch
         replace_file(path, "three")
     assert path.read_text() == "two"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["link.html", "report.html"]
+
+
+def test_a_file_is_written_whatever_its_name_and_what_a_killed_crawl_left(tmp_path: Path) -> None:
+    """The name may be as long as names can be; a leftover of this very process is in nobody's way."""
+    path = tmp_path / ("x" * 250 + ".html")
+    (tmp_path / f".{path.name[:200]}.{os.getpid()}.tmp").write_text("left")
+    short = tmp_path / "report.html"
+    (tmp_path / f".{short.name}.{os.getpid()}.tmp").write_text("left")
+    for place in (path, short):
+        assert report_file.report_problems(str(place), None) == []
+        replace_file(place, "page")
+        assert place.read_text() == "page"
 
 
 async def test_without_the_setting_there_is_nothing_of_it(site: Site) -> None:
