@@ -8,9 +8,11 @@ crawlers cost nothing.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from scrapy_scour.policy import robots_lines as lines
+from scrapy_scour.policy.robots_lines import ALLOW, DISALLOW
 from scrapy_scour.policy.robots_pace import NO_PACE, Pace, sitemaps_of, source_of
 from scrapy_scour.policy.robots_rules import Rules
 from scrapy_scour.policy.urls import base_of, octets_of, path_and_query
@@ -24,11 +26,12 @@ if TYPE_CHECKING:
 _ROBOTS_PATH: Final = b"/robots.txt"
 _ROBOTS_NAME: Final = "robots.txt"
 _NOBODY: Final = object()
+_NO_BASE: Final = "\n"
 _ALLOWED: Final = Verdict(True)
 _BEGINS: Final = (b"/", b"*")
 _MARKS: Final = (b"\xef", b"\xff\xfe", b"\xfe\xff")
 # How many other names are remembered: a crawler has one, a project with several spiders a few.
-_MOST_GROUPS: Final = 4
+_MOST_GROUPS: Final = 16
 
 
 def parse(body: bytes | str, *, max_size: int | None = None, truncated: bool = False) -> Robots:
@@ -58,10 +61,10 @@ class _Group:
     __slots__ = ("label_at", "own", "pace", "rules", "spans")
 
     def __init__(self, text: bytes, agent: bytes) -> None:
-        self.label_at = lines.only_for_everyone(text.lower())
-        if self.label_at:
+        usual = lines.usual_sections(text.lower(), agent)
+        if usual is not None:
             self.own = False
-            self.spans: tuple[tuple[int, int], ...] = ((self.label_at + 1, len(text)),)
+            self.label_at, self.spans = usual
         else:
             sections = lines.Sections(text)
             numbers = sections.named(agent)
@@ -85,21 +88,13 @@ class Robots:
         "_base",
         "_group",
         "_marked",
-        "_only_disallows",
         "_others",
-        "_prefixes",
-        "_ready_for",
         "_text",
         "_token",
-        "_traces",
         "truncated",
     )
 
-    # Set with `_ready_for`: what the URLs of this origin begin with, and what `Rules` says about URLs without escapes.
-    _base: str
-    _prefixes: tuple[str, ...]
-    _traces: tuple[str, ...]
-    _only_disallows: bool
+    _group: _Group  # that of `_token`
 
     truncated: bool
     """Whether part of the file was not looked at, because of its size."""
@@ -107,18 +102,17 @@ class Robots:
     def __init__(self, text: bytes, *, truncated: bool, marked: bool) -> None:
         self._text = text
         self._marked = marked
-        self._token: str | None = None
-        self._group: _Group | None = None
-        self._others: dict[str | None, _Group] | None = None
+        self._token: object = _NOBODY
+        self._others: dict[object, _Group] | None = None
+        self._base = ""  # what the URLs of the origin begin with that was asked about first
         self.truncated = truncated
-        self._ready_for: object = _NOBODY
 
     def _group_of(self, token: str | None) -> _Group:
         """The group that applies; the one asked for last, and a few others, are kept."""
-        if token == self._token and self._group is not None:
+        if token == self._token:
             return self._group
         others = self._others or {}
-        if self._group is not None:
+        if self._token is not _NOBODY:
             others[self._token] = self._group
             if len(others) > _MOST_GROUPS:
                 del others[next(iter(others))]
@@ -129,66 +123,76 @@ class Robots:
         self._token, self._group = token, group
         return group
 
-    def _at_first_sight(self, url: str, token: str | None) -> bool | None:
-        """Whether a URL is allowed, for the way that most go, without taking it apart; None if it needs to be.
-
-        Works on the URL as it is, if it is of the origin asked about before and holds no escape: what normalisation
-        would still escape occurs in no prefix and no trace.  True only if no Disallow matches.
-        """
-        if token != self._ready_for and not self._made_ready(url, token):
-            return None
-        base = self._base
-        start = len(base)
-        if "%" in url or not url.startswith(base):
-            return None
-        if url.startswith(self._prefixes, start):
-            if url.startswith(_ROBOTS_NAME, start) or (
-                not self._only_disallows and self._group_of(token).rules.may_allow(url, start)
-            ):
-                return None
-            return False
-        for trace in self._traces:
-            if trace in url:
-                return None
-        return True
-
-    def _made_ready(self, url: str, token: str | None) -> bool:
-        base = base_of(url)
-        if not base:
-            return False
-        rules = self._group_of(token).rules
-        self._base, self._ready_for = base, token
-        self._prefixes, self._traces, self._only_disallows = rules.prefixes, rules.traces, rules.only_disallows
-        return True
-
     # --- May this be fetched? -------------------------------------------------------------------------------
+
+    def _decides(self, url: str, token: str | None) -> int:
+        """The kind of the rule that decides about a URL, 0 if no Disallow matches.
+
+        Most are known at first sight, without taking the URL apart, if it is of the origin asked about before and holds
+        no escape: what normalisation would still escape occurs in no prefix and no trace.
+        """
+        rules = (self._group if token == self._token else self._group_of(token)).rules
+        base = self._base or self._base_from(url)
+        if "%" not in url and url.startswith(base):
+            start = len(base)
+            disallow = rules.disallow
+            if url.startswith(disallow.prefixes, start) or (disallow.many and disallow.begins(url, start)):
+                if not url.startswith(_ROBOTS_NAME, start) and (
+                    rules.only_disallows or not rules.may_allow(url, start)
+                ):
+                    return DISALLOW
+            else:
+                for trace in disallow.traces:
+                    if trace in url:
+                        break
+                else:
+                    return 0
+        return self._deciding(url, token)[0]
+
+    def _base_from(self, url: str) -> str:
+        self._base = base_of(url)
+        return self._base or _NO_BASE
+
+    def _deciding(self, url: str, token: str | None) -> tuple[int, bytes]:
+        """Kind and text of the rule that decides about a URL, kind 0 if no Disallow matches."""
+        base = self._base or _NO_BASE
+        path = octets_of(url[len(base) - 1 :]) if url.startswith(base) and "#" not in url else path_and_query(url)
+        if path == _ROBOTS_PATH:  # RFC 9309 2.2.2: always allowed
+            return 0, b""
+        return self._group_of(token).rules.deciding(path)
 
     def allowed(self, url: str, token: str | None) -> bool:
         """Whether the URL may be fetched under that name: `verdict` without its reason."""
-        seen = self._at_first_sight(url, token)
-        if seen is not None:
-            return seen
-        path = path_and_query(url)
-        return self._group_of(token).rules.deciding(path)[0] != lines.DISALLOW or path == _ROBOTS_PATH
+        return self._decides(url, token) != DISALLOW
 
     def verdict(self, url: str, token: str | None, *, ignore_wildcard: bool = False) -> Verdict:
         """Whether the URL may be fetched under that name, and which line says so.
 
         The source is empty if no Disallow matches, ``"robots.txt line 7"`` otherwise, also when a longer
-        Allow decided.
+        Allow decided.  The line is looked up when it is read.
         ``ignore_wildcard``: only the rules of the token's own group refuse, those of ``*`` do not.
         """
-        if self._at_first_sight(url, token):
+        kind = self._decides(url, token)
+        if not kind or (ignore_wildcard and not self._group_of(token).own):
             return _ALLOWED
-        path = path_and_query(url)
-        group = self._group_of(token)
-        rule = group.rules.deciding(path)
-        if not rule[0] or path == _ROBOTS_PATH or (ignore_wildcard and not group.own):
-            return _ALLOWED  # RFC 9309 2.2.2: /robots.txt is always allowed
-        kind, value = rule
+        return Verdict(kind == ALLOW, "", "", partial(self._explanation, url, token))
+
+    def _explanation(self, url: str, token: str | None) -> tuple[str, str]:
+        """Reason and source of a verdict."""
+        return self._named(self._group_of(token), *self._deciding(url, token))
+
+    def _named(self, group: _Group, kind: int, value: bytes) -> tuple[str, str]:
         at = lines.find_rule(self._text, group.spans, kind, value)
-        reason = f"{lines.written(self._text, at)} (group {self._label(group)})"
-        return Verdict(kind == lines.ALLOW, reason, source_of(self._text, at))
+        return f"{lines.written(self._text, at)} (group {self._label(group)})", source_of(self._text, at)
+
+    def allowing(self, url: str, token: str | None) -> Verdict:
+        """The Allow that a URL matches, also where no Disallow does, for people; without a source if none does.
+
+        `verdict` does not look for it: an Allow that overrules nothing decides nothing.
+        """
+        group = self._group_of(token)
+        value = group.rules.allowing(path_and_query(url))
+        return Verdict(True, *self._named(group, ALLOW, value)) if value else _ALLOWED
 
     # --- Who is spoken to, and what else is said ------------------------------------------------------------
 

@@ -213,15 +213,12 @@ def agent_of(value: bytes) -> bytes:
 
 def mentions(lower: bytes, kind: int) -> bool:
     """Whether a text in lower case may have a line of that kind."""
-    for trace in _TRACES[kind]:  # noqa: SIM110  # a generator costs more than the search
-        if trace in lower:
-            return True
-    return False
+    return _any_in(_TRACES[kind], lower)
 
 
 def _starts_with_rule(part: bytes) -> bool:
     """Whether the line below the user-agent line plainly is a rule: mostly it is."""
-    return part.startswith((b"\ndisallow:", b"\nallow:"), part.find(b"\n"))
+    return part.startswith(_USUAL_RULES, part.find(b"\n"))
 
 
 def _has_record(part: bytes, kinds: frozenset[int]) -> bool:
@@ -274,16 +271,42 @@ def _value(part: bytes) -> bytes:
 _WIDE: Final = (b"  ", b" \t", b"\t", b" \v", b"\v", b" \f", b"\f")
 
 
-def only_for_everyone(lower: bytes) -> int:
-    """Where the value of the only user-agent line stands, if it is ``User-agent: *`` written the usual way, else 0.
+def usual_sections(lower: bytes, agent: bytes) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+    """What `Sections` finds for everyone, if the agent is not named and every user-agent line is written the usual way.
 
-    So it is in about half of all files, and everything below that line belongs to it.
+    So it is in most files: where the value of the first ``User-agent: *`` stands (0 without one), and where the rules
+    for everyone do.  None where it takes more to know.
     """
+    agents = lower.count(b"agent")
     at = lower.find(_USUAL_EVERYONE)
-    return at + len(_LEAD_IN) + 1 if at >= 0 and lower.count(b"agent") == 1 else 0
+    if agents == 1 and at >= 0:  # everything below that line belongs to it
+        return at + _TO_VALUE, ((at + _TO_VALUE + 1, len(lower)),)
+    if agent in lower or lower.count(_LEAD_IN) != agents or _UNUSUAL.search(lower):
+        return None
+    label_at, spans = (at + _TO_VALUE if at >= 0 else 0), []
+    while at >= 0:
+        start = at + _TO_VALUE + 1
+        if not lower.startswith(_USUAL_RULES, start):
+            return None
+        end = lower.find(_LEAD_IN, start)
+        end = len(lower) if end < 0 else end
+        spans.append((start, end))
+        at = lower.find(_USUAL_EVERYONE, end)
+    return label_at, tuple(spans)
 
 
 _USUAL_EVERYONE: Final = _LEAD_IN + b" *\n"
+_TO_VALUE: Final = len(_LEAD_IN) + 1
+_USUAL_RULES: Final = (b"\ndisallow:", b"\nallow:")
+# A user-agent line without a name, or one for everyone that is written in another way.
+_UNUSUAL = re.compile(rb"\nuser-agent:(?:[ \t\v\f]*(?:[\n#]|\Z|\*(?:[^\n]|\Z))|(?! \*)[ \t\v\f]*\*)")
+
+
+def _any_in(pieces: tuple[bytes, ...], text: bytes) -> bool:
+    for piece in pieces:  # noqa: SIM110  # a generator costs more than the search
+        if piece in text:
+            return True
+    return False
 
 
 @lru_cache(maxsize=64)
@@ -298,6 +321,7 @@ class Sections:
     __slots__ = ("_lengths", "_parts", "_starts", "lower")
 
     def __init__(self, text: bytes) -> None:
+        """``text`` in any case."""
         self.lower = text.lower()
         self._parts, self._starts = _parts(self.lower)
         self._lengths: list[int] = []

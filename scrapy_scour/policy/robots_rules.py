@@ -3,26 +3,31 @@
 A Disallow matches if any reasonable reading of it matches, an Allow only as written.  Matching is a search
 for each literal between two stars, leftmost first, never backtracking: linear in pattern and path, whatever
 they hold.
+
+Everything here is text of one character an octet, so that the pieces of a file can be compared with a URL as it is.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from scrapy_scour.policy.robots_lines import ALLOW, DISALLOW, read_line, without_comment
+from scrapy_scour.policy.robots_lines import ALLOW, DISALLOW, read_line
 from scrapy_scour.policy.urls import PLAIN, is_plain, normal_length, normal_path, normal_query
 
 _PREFIX: Final = PLAIN.translate(None, b"*$#")
-_USUAL_LEAD_IN: Final = b"\nDisallow: /"
-_LITERAL = re.compile(rb"[" + re.escape(_PREFIX) + rb"]*")
-_NOT_LITERAL = re.compile(rb"(?:%[0-9A-Fa-f]{2}|[^" + re.escape(_PREFIX) + rb"])+")
+_PREFIX_CLASS: Final = f"[{re.escape(_PREFIX.decode())}]*"
+# Rules as most are written: what is left when these are taken out of a group is read line by line.
+_PLAIN_DISALLOW = re.compile(rf"\nDisallow:[ \t]*/({_PREFIX_CLASS})[ \t]*(?=\n|\Z)")
+_USUAL_RULE = re.compile(r"\n(Disallow|Allow):[ \t]*([^\s#]*)[ \t]*(?=\n|\Z)", re.ASCII)
+_IS_PREFIX = re.compile(rf"/{_PREFIX_CLASS}\Z")
+_LITERAL = re.compile(_PREFIX_CLASS)
+_NOT_LITERAL = re.compile(rf"(?:%[0-9A-Fa-f]{{2}}|[^{re.escape(_PREFIX.decode())}])+")
 # From here on a search in sorted prefixes is cheaper than a comparison with each.
 _MANY: Final = 64
+_BUCKET: Final = 16
 
 
 class Pattern:
@@ -35,19 +40,20 @@ class Pattern:
 
     __slots__ = ("_anchored", "_first", "_rest", "value")
 
-    def __init__(self, value: bytes, *, either_spelling: bool) -> None:
+    def __init__(self, value: str, *, either_spelling: bool, plain: bool = False) -> None:
+        """``plain``: it is known that the value is its own normal form."""
         self.value = value
-        self._anchored = value[-1:] == b"$"
-        first, *rest = (value[:-1] if self._anchored else value).split(b"*")
+        self._anchored = value.endswith("$")
+        first, *rest = (value[:-1] if self._anchored else value).split("*")
         if rest and not rest[-1]:  # a star at the end takes everything, anchored or not
             self._anchored = False
         self._first = first
-        self._rest: list[bytes | tuple[bytes, bytes]] = [literal for literal in rest if literal]
-        if not is_plain(value):
-            self._first = normal_path(first, either_spelling=either_spelling)
+        self._rest: list[str | tuple[str, str]] = [literal for literal in rest if literal]
+        if not (plain or _is_plain(value)):
+            self._first = _normal(normal_path, first, either_spelling)
             self._rest = [_forms(literal, either_spelling) for literal in rest if literal]
 
-    def matches(self, path: bytes) -> bool:
+    def matches(self, path: str) -> bool:
         """Whether the pattern matches a path in the normal form of the same ``either_spelling``."""
         first, rest = self._first, self._rest
         if not path.startswith(first):
@@ -57,12 +63,12 @@ class Pattern:
             return not self._anchored or len(path) == at
         query = 0
         for literal in rest[:-1] if self._anchored else rest:
-            if isinstance(literal, bytes):
+            if isinstance(literal, str):
                 at = path.find(literal, at) + len(literal)
                 if at < len(literal):
                     return False
                 continue
-            query = query or path.find(b"?") + 1 or len(path) + 1
+            query = query or path.find("?") + 1 or len(path) + 1
             # Once in the query the form for the path cannot occur; before it, it ends first if it occurs at
             # all.
             found, length = (path.find(literal[0], at), len(literal[0])) if at < query else (-1, 0)
@@ -73,157 +79,204 @@ class Pattern:
             at = found + length
         return not self._anchored or self._ends(path, at)
 
-    def _ends(self, path: bytes, at: int) -> bool:
+    def _ends(self, path: str, at: int) -> bool:
         """Whether the last literal ends the path without reaching back before ``at``."""
         last = self._rest[-1]
-        if isinstance(last, bytes):
+        if isinstance(last, str):
             return path.endswith(last) and len(path) - len(last) >= at
-        query = path.find(b"?") + 1 or len(path) + 1
+        query = path.find("?") + 1 or len(path) + 1
         in_path, in_query = last
         return (path.endswith(in_path) and len(path) - len(in_path) >= at) or (
             path.endswith(in_query) and len(path) - len(in_query) >= max(at, query)
         )
 
 
-def _forms(literal: bytes, either_spelling: bool) -> bytes | tuple[bytes, bytes]:
-    in_path = normal_path(literal, either_spelling=either_spelling)
-    in_query = normal_query(literal, either_spelling=either_spelling)
+def _is_plain(value: str) -> bool:
+    return is_plain(value.encode("latin-1"))
+
+
+def _normal(form: Callable[..., bytes], text: str, either_spelling: bool) -> str:
+    return form(text.encode("latin-1"), either_spelling=either_spelling).decode("latin-1")
+
+
+def _forms(literal: str, either_spelling: bool) -> str | tuple[str, str]:
+    in_path = _normal(normal_path, literal, either_spelling)
+    in_query = _normal(normal_query, literal, either_spelling)
     return in_path if in_path == in_query else (in_path, in_query)
 
 
 class Patterns:
     """The patterns of one kind in a group, kept by what it takes to match them; most are the beginning of a path.
 
-    ``prefixes`` are without their leading slash; those from ``_starred`` on had a star at the end.  ``_many`` holds
+    ``prefixes`` are without their leading slash; those from ``_starred`` on had a star at the end.  ``many`` holds
     both instead where there are many.  ``_special`` are all others; ``traces`` has for each a literal that a path must
     hold for it to match, and only then is one without escapes taken apart.
     """
 
-    __slots__ = ("_either_spelling", "_many", "_special", "_starred", "prefixes", "traces")
+    __slots__ = ("_special", "_starred", "many", "prefixes", "traces")
 
-    def __init__(self, tails: list[bytes], values: list[bytes], *, either_spelling: bool) -> None:
+    def __init__(self, tails: list[str], values: list[str], *, either_spelling: bool) -> None:
         """``tails`` are plain patterns without their slash, ``values`` any others as written."""
-        starred: list[bytes] = []
-        special: list[bytes | Pattern] = []
-        traces: list[bytes] = []
+        starred: list[str] = []
+        special: list[str | Pattern] = []
+        traces: list[str] = []
         for value in values:
-            head = value[:-1] if value[-1:] == b"*" else value
-            if head[:1] == b"/" and not head.translate(None, _PREFIX):
+            head = value[:-1] if value[-1:] == "*" else value
+            if _IS_PREFIX.match(head):
                 (tails if head is value else starred).append(head[1:])
             elif value[:1] in _BEGINNINGS:  # any other matches no path (RFC 9309 2.2.2)
-                special.append(value if is_plain(value) else Pattern(value, either_spelling=either_spelling))
+                special.append(value if _is_plain(value) else Pattern(value, either_spelling=either_spelling))
                 traces.append(_trace(value))
-        self._either_spelling = either_spelling
         self._special = tuple(special)
         self._starred = len(tails)
-        self._many: tuple[_Many, ...] = ()
+        self.traces = tuple(traces)
         self.prefixes: tuple[str, ...] = ()
+        self.many: tuple[_Many, ...] = ()
         if len(tails) + len(starred) > _MANY:
-            self._many = (_Many(b"/%s", tails), _Many(b"/%s*", starred))
-            traces.append(b"")
-        elif tails or starred:
-            self.prefixes = (*b"\n".join(tails + starred).decode("ascii").split("\n"),)
-        self.traces: tuple[str, ...] = (*b"\n".join(traces).decode("ascii").split("\n"),) if traces else ()
+            self.many = (_Many("", tails), _Many("*", starred)) if starred else (_Many("", tails),)
+        elif starred:
+            self.prefixes = (*sorted(tails), *starred)
+        elif tails:
+            tails.sort()
+            self.prefixes = tuple(tails)
 
-    def normal(self, path: bytes) -> bytes:
-        """The form of a path that these patterns are compared with."""
-        return normal_path(path, either_spelling=self._either_spelling)
+    def begins(self, url: str, start: int) -> bool:
+        """Whether one surely matches a URL without escapes whose path, but for its slash, begins at ``start``."""
+        if not self.many:
+            return url.startswith(self.prefixes, start)
+        tail = url[start:]
+        return any(many.longest(tail) is not None for many in self.many)
 
-    def longest(self, path: bytes) -> tuple[int, bytes] | None:
-        """Length and text of the most specific pattern that matches a path in normal form, None if none does."""
-        text = path.decode("latin-1")
+    def longest(self, path: str) -> str | None:
+        """The most specific pattern that matches a path in normal form, None if none does."""
         best = None
-        if text.startswith(self.prefixes, 1):
-            plain = [prefix for prefix in self.prefixes[: self._starred] if text.startswith(prefix, 1)]
-            starred = [prefix for prefix in self.prefixes[self._starred :] if text.startswith(prefix, 1)]
-            if plain:
-                best = _longer(best, b"/" + max(plain, key=len).encode())
-            if starred:
-                best = _longer(best, b"/%s*" % max(starred, key=len).encode())
-        for special, trace in zip(self._special, self.traces, strict=False):
-            if trace in text and (isinstance(special, Pattern) or _may_begin(special, path)):
-                pattern = special if isinstance(special, Pattern) else Pattern(special, either_spelling=False)
-                if pattern.matches(path):
-                    best = _longer(best, pattern.value)
-        for many in self._many:
+        if path.startswith(self.prefixes, 1):
+            tail = path[1:]
+            best = _longest_start(self.prefixes, tail, self._starred)
+            best = best if best is None else f"/{best}"
+            if self._starred < len(self.prefixes):
+                for prefix in self.prefixes[self._starred :]:
+                    if tail.startswith(prefix):
+                        best = _longer(best, f"/{prefix}*")
+        for many in self.many:
             found = many.longest(path[1:])
             if found is not None:
-                best = _longer(best, found)
+                best = _longer(best, f"/{found}{many.end}")
+        if self.traces:
+            for special, trace in zip(self._special, self.traces, strict=False):
+                if trace in path:
+                    if isinstance(special, str):
+                        if _matches_plain(special, path):
+                            best = _longer(best, special)
+                    elif special.matches(path):
+                        best = _longer(best, special.value)
         return best
 
 
-_BEGINNINGS: Final = (b"/", b"*")
+NO_PATTERNS: Final = Patterns([], [], either_spelling=True)
+_BEGINNINGS: Final = ("/", "*")
 
 
-def _trace(value: bytes) -> bytes:
-    """A literal of a pattern that no normalisation changes, ``b""`` if there is none.
+def _matches_plain(value: str, path: str) -> bool:
+    """`Pattern.matches` for a value that is its own normal form; most have one star or none and need no pattern."""
+    first, star, rest = value.partition("*")
+    if not star:
+        return path == value[:-1] if value.endswith("$") else path.startswith(value)
+    if not path.startswith(first):
+        return False
+    if "*" in rest:
+        return Pattern(value, either_spelling=False, plain=True).matches(path)
+    if rest.endswith("$"):
+        return path.endswith(rest[:-1]) and len(path) >= len(first) + len(rest) - 1
+    return path.find(rest, len(first)) >= 0
+
+
+def _trace(value: str) -> str:
+    """A literal of a pattern that no normalisation changes, ``""`` if there is none.
 
     The longest behind the first star, if any: patterns with stars often share what stands before it.
     """
-    behind = value.partition(b"*")[2].strip(b"*$")
-    if behind and not behind.translate(None, _PREFIX):
+    behind = value.partition("*")[2].strip("*$")
+    if behind and _LITERAL.fullmatch(behind):
         return behind
     return max(_NOT_LITERAL.split(behind), key=len) or max(_NOT_LITERAL.split(value), key=len)
 
 
-def _may_begin(value: bytes, path: bytes) -> bool:
-    """Whether a path begins like the literal that a pattern begins with, as far as no normalisation changes that."""
-    return path.startswith(_LITERAL.match(value)[0])  # type: ignore[index]  # it matches the empty text too
+def _longest_start(beginnings: Sequence[str], tail: str, end: int | None = None) -> str | None:
+    """The longest of some sorted texts that a text starts with, None if it starts with none.
+
+    What sorts last before the text starts it, or shares a beginning with it that any shorter one must start.
+    """
+    at = bisect_right(beginnings, tail, 0, end)
+    while at:
+        last = beginnings[at - 1]
+        if tail.startswith(last):
+            return last
+        tail = _shared(tail, last)
+        at = bisect_right(beginnings, tail, 0, at - 1)
+    return None
+
+
+def _shared(one: str, other: str) -> str:
+    """How both texts begin."""
+    for at, (this, that) in enumerate(zip(one, other, strict=False)):
+        if this != that:
+            return one[:at]
+    return min(one, other, key=len)
 
 
 class _Many:
-    """Many plain beginnings, sorted, as one piece of memory: which is the longest that a path starts with?
+    """Many plain beginnings, sorted, in few pieces of memory: which is the longest that a path starts with?
 
-    ``form`` is how the pattern of one was written.
+    ``end`` is what stood behind each of them.
     """
 
-    __slots__ = ("_ends", "_form", "_sorted")
+    __slots__ = ("_buckets", "_heads", "end")
 
-    def __init__(self, form: bytes, tails: list[bytes]) -> None:
+    def __init__(self, end: str, tails: list[str]) -> None:
         different = sorted(set(tails))
-        self._form = form
-        self._sorted = b"\n".join(different)
-        self._ends = array("I", accumulate(map(len, different), lambda end, length: end + 1 + length))
+        self.end = end
+        self._heads = different[::_BUCKET]
+        self._buckets = ["\n".join(different[first : first + _BUCKET]) for first in range(0, len(different), _BUCKET)]
 
-    def _tail(self, number: int) -> bytes:
-        return self._sorted[self._ends[number - 1] + 1 if number else 0 : self._ends[number]]
-
-    def longest(self, tail: bytes) -> bytes | None:
-        """What sorts last before the tail starts it, or shares a beginning with it that any shorter one must start."""
-        numbers = range(len(self._ends))
-        beginning = tail
+    def longest(self, tail: str) -> str | None:
+        """The longest of them that a text starts with, None if it starts with none."""
         while True:
-            at = bisect_right(numbers, beginning, key=self._tail)
+            at = bisect_right(self._heads, tail)
             if not at:
                 return None
-            last = self._tail(at - 1)
-            if beginning.startswith(last):
-                return self._form % last
-            shared, different = 0, min(len(last), len(beginning)) + 1
-            while different - shared > 1:
-                middle = (shared + different) // 2
-                shared, different = (middle, different) if last.startswith(beginning[:middle]) else (shared, middle)
-            beginning = beginning[:shared]
+            bucket = self._buckets[at - 1].split("\n")
+            last = bucket[bisect_right(bucket, tail) - 1]
+            if tail.startswith(last):
+                return last
+            tail = _shared(tail, last)
 
 
-def _longer(best: tuple[int, bytes] | None, value: bytes) -> tuple[int, bytes]:
-    length = normal_length(value)
-    return best if best is not None and best[0] >= length else (length, value)
+def _length(value: str) -> int:
+    return normal_length(value.encode("latin-1")) if "?" in value or "%" in value or not value.isascii() else len(value)
+
+
+def _longer(best: str | None, value: str) -> str:
+    return best if best is not None and _length(best) >= _length(value) else value
 
 
 class Rules:
     """What one group says: its Disallow patterns, and its Allow patterns, which matter once one of those matched."""
 
-    __slots__ = ("_allow", "_disallow")
+    __slots__ = ("_allow", "disallow", "only_disallows")
+
+    only_disallows: bool
+    """Whether no Allow could overrule a Disallow."""
 
     def __init__(self, chunks: Sequence[bytes]) -> None:
-        tails: list[bytes] = []
-        refused: list[bytes] = []
-        allowed: list[bytes] = []
+        tails: list[str] = []
+        refused: list[str] = []
+        allowed: list[str] = []
         for chunk in chunks:
-            _collect(chunk, tails, refused, allowed)
-        self._disallow = Patterns(tails, refused, either_spelling=True)
-        self._allow: Patterns | tuple[bytes, ...] | None = tuple(allowed) or None
+            _collect(chunk.decode("latin-1"), tails, refused, allowed)
+        self.disallow = Patterns(tails, refused, either_spelling=True) if tails or refused else NO_PATTERNS
+        self._allow: Patterns | tuple[str, ...] | None = tuple(allowed) or None
+        self.only_disallows = not allowed
 
     def deciding(self, path: bytes) -> tuple[int, bytes]:
         """Kind and text of the rule that decides about a path as written, ``(0, b"")`` if no Disallow matches.
@@ -231,37 +284,28 @@ class Rules:
         The longest pattern decides, Allow if both are as long (RFC 9309 2.2.2).
         """
         plain = is_plain(path)
-        refused = self._disallow.longest(path if plain else self._disallow.normal(path))
+        text = (path if plain else normal_path(path, either_spelling=True)).decode("latin-1")
+        refused = self.disallow.longest(text)
         if refused is None:
             return 0, b""
         allow = self._allowing()
-        allowed = allow.longest(path if plain else allow.normal(path)) if allow else None
-        return (DISALLOW, refused[1]) if allowed is None or allowed[0] < refused[0] else (ALLOW, allowed[1])
+        if allow and not plain:
+            text = normal_path(path, either_spelling=False).decode("latin-1")
+        allowed = allow.longest(text) if allow else None
+        if allowed is None or _length(allowed) < _length(refused):
+            return DISALLOW, refused.encode("latin-1")
+        return ALLOW, allowed.encode("latin-1")
 
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """Only a URL that has one of these after its origin and slash, or holds one of `traces`, is refused.
-
-        That is, if the URL has no escapes.  The first are certain: a Disallow matches such a URL.
-        """
-        return self._disallow.prefixes
-
-    @property
-    def traces(self) -> tuple[str, ...]:
-        """What a URL without escapes must hold to be refused by anything else than `prefixes`; not certain."""
-        return self._disallow.traces
-
-    @property
-    def only_disallows(self) -> bool:
-        """Whether no Allow could overrule a Disallow."""
-        return not self._allow
+    def allowing(self, path: bytes) -> bytes:
+        """Text of the most specific Allow that matches a path as written, ``b""`` if none does."""
+        allow = self._allowing()
+        found = allow.longest(normal_path(path, either_spelling=False).decode("latin-1")) if allow else None
+        return (found or "").encode("latin-1")
 
     def may_allow(self, url: str, start: int) -> bool:
         """Whether an Allow may match a URL without escapes whose path, but for its slash, begins at ``start``."""
         allow = self._allowing()
-        return allow is not None and (
-            url.startswith(allow.prefixes, start) or any(trace in url for trace in allow.traces)
-        )
+        return allow is not None and (allow.begins(url, start) or any(trace in url for trace in allow.traces))
 
     def _allowing(self) -> Patterns | None:
         if isinstance(self._allow, tuple):
@@ -269,44 +313,21 @@ class Rules:
         return self._allow
 
 
-def _collect(chunk: bytes, tails: list[bytes], refused: list[bytes], allowed: list[bytes]) -> None:
-    """Sort the rules of a chunk: plain Disallow patterns without their slash, others, Allow patterns.
-
-    Most lines are written the usual way, and splitting at how they begin is the cheapest way to read those.
-    """
-    before, *parts = chunk.split(_USUAL_LEAD_IN)
-    if before and _may_have_rules(before):
-        _collect_lines(before, refused, allowed)
-    if not parts:
-        return
-    # What follows the last of these lines is seldom more of them.
-    parts[-1], _, others = parts[-1].partition(b"\n")
-    if others and _may_have_rules(others):
-        _collect_lines(others, refused, allowed)
-    if not b"".join(parts).translate(None, _PREFIX):
-        tails += parts  # no other line between them, nothing to clean and nothing special
-        return
-    for part in parts:
-        if b"\n" in part:
-            part, _, others = part.partition(b"\n")
-            if others and _may_have_rules(others):
-                _collect_lines(others, refused, allowed)
-        if part.translate(None, _PREFIX):
-            refused.append(without_comment(b"/" + part))
-        else:
-            tails.append(part)
-
-
-def _may_have_rules(chunk: bytes) -> bool:
-    lower = chunk.lower()
-    return b"low" in lower or b"law" in lower
-
-
-def _collect_lines(chunk: bytes, refused: list[bytes], allowed: list[bytes]) -> None:
-    for line in chunk.split(b"\n"):
-        if line:
-            kind, value = read_line(line)
+def _collect(chunk: str, tails: list[str], refused: list[str], allowed: list[str]) -> None:
+    """Sort the rules of a chunk: plain Disallow patterns without their slash, others, Allow patterns."""
+    parts = _PLAIN_DISALLOW.split(chunk)
+    tails += parts[1::2]
+    rest = "".join(parts[::2])
+    if "llow:" in rest:
+        parts = _USUAL_RULE.split(rest)
+        for key, value in zip(parts[1::3], parts[2::3], strict=True):
+            (allowed if key == "Allow" else refused).append(value)
+        rest = "".join(parts[::3])
+    lower = rest.lower()
+    if "low" in lower or "law" in lower:
+        for line in rest.encode("latin-1").split(b"\n"):
+            kind, octets = read_line(line)
             if kind == DISALLOW:
-                refused.append(value)
+                refused.append(octets.decode("latin-1"))
             elif kind == ALLOW:
-                allowed.append(value)
+                allowed.append(octets.decode("latin-1"))

@@ -182,7 +182,8 @@ def normal_path(raw: bytes, *, either_spelling: bool) -> bytes:
     if is_plain(raw):
         return raw
     path, mark, query = raw.partition(b"?")
-    return _replaced(path, _PATH[either_spelling]) + mark + _replaced(query, _QUERY[either_spelling])
+    path = _replaced(path, _PATH[either_spelling])
+    return path + mark + _replaced(query, _QUERY[either_spelling]) if mark else path
 
 
 def normal_query(raw: bytes, *, either_spelling: bool) -> bytes:

@@ -384,6 +384,15 @@ def test_a_rule_is_found_by_its_whole_value_also_where_others_begin_with_it() ->
     assert parse(body.replace("Allow: /a", "")).verdict(A + "/a?x", "foo").source == "robots.txt line 6"
 
 
+def test_an_allow_that_overrules_nothing_is_named_when_asked_for() -> None:
+    robots = parse("User-agent: *\nAllow: /a\nAllow: /a/*.html$\nAllow: /%C3%A9\nDisallow: /x\nAllow: /x/y\n")
+    for path, line in (("/a/b", 2), ("/a/b.html", 3), ("/é?q", 4), ("/x/y", 6)):
+        assert robots.allowing(A + path, "foo").source == f"robots.txt line {line}"
+    assert robots.allowing(A + "/a/b.html", None).reason == "Allow: /a/*.html$ (group *)"
+    assert robots.allowing(A + "/x", "foo") == robots.allowing(A + "/", "foo") == Verdict(True)
+    assert robots.verdict(A + "/a/b", "foo") == Verdict(True)  # it decides nothing
+
+
 def test_many_deciding_rules_are_each_named() -> None:
     robots = parse("User-agent: *\n" + "".join(f"Disallow: /{number}/\n" for number in range(1000)))
     for number in (0, 1, 10, 100, 500, 999, 999, 1, *range(0, 1000, 7)):

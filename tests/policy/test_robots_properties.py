@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from time import process_time
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from scrapy_scour.policy import robots_lines
 from scrapy_scour.policy.robots import parse
 from scrapy_scour.policy.robots_rules import Pattern
 from scrapy_scour.policy.urls import normal_length, normal_path, path_and_query
@@ -188,7 +189,7 @@ def test_a_pattern_matches_exactly_what_trying_everything_finds(pattern: str, pa
     anchored = pattern.endswith("$")
     literal = pattern.removesuffix("$").replace("$", "d")  # only at the end it is more than itself
     pattern = "/" + literal + ("$" if anchored else "")
-    found = Pattern(pattern.encode(), either_spelling=True).matches(b"/" + path.encode())
+    found = Pattern(pattern, either_spelling=True).matches("/" + path)
     assert found is readings("/" + path, pattern)
 
 
@@ -202,7 +203,8 @@ def by_the_book(group: list[tuple[str, str]], path: bytes) -> bool:
         value = written_value.partition("#")[0].strip().encode()
         if value[:1] in (b"/", b"*"):
             either = key == "Disallow"
-            if Pattern(value, either_spelling=either).matches(normal_path(path, either_spelling=either)):
+            normal = normal_path(path, either_spelling=either).decode("latin-1")
+            if Pattern(value.decode("latin-1"), either_spelling=either).matches(normal):
                 best[key] = max(best[key], normal_length(value))
     return best["Allow"] >= best["Disallow"] or best["Disallow"] == 0
 
@@ -219,6 +221,29 @@ def test_the_rule_that_decides_is_the_one_that_trying_all_finds(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("scrapy_scour.policy.robots_rules._MANY", many)
         assert parse(written(group)).allowed(url, "foo") is by_the_book(group, path)
+
+
+AGENT_LINES = """\
+User-agent: *|user-agent: foo|User-Agent: *bot|User-agent:*|User-agent:  *|User-agent: |User-agent:|User-agent: # x
+User-agent: *# x|User agent: *|User-agent: * x|user-agent *| User-agent: *|User-agent:\v*|User-agent: \t*
+Disallow: /a|Allow: /b|Crawl-delay: 1||# agent"""
+agent_lines = st.lists(st.sampled_from(AGENT_LINES.replace("\n", "|").split("|")), max_size=9)
+
+
+@given(agent_lines, st.sampled_from(["", "\n"]))
+def test_the_usual_way_finds_the_sections_that_the_general_way_finds(written: list[str], end: str) -> None:
+    text = robots_lines.read_body(("\n".join(written) + end).encode(), truncated=False)
+    usual = robots_lines.usual_sections(text.lower(), b"bar")
+    if usual is not None:
+        sections = robots_lines.Sections(text)
+        numbers = sections.named(robots_lines.EVERYONE)
+        label_at = sections.value_at(numbers[0]) if numbers else 0
+        rules = [robots_lines.read_line(line) for start, stop in usual[1] for line in text[start:stop].split(b"\n")]
+        found = robots_lines.lines_of(text, sections.below(numbers, robots_lines.RULES))
+        assert usual[0] == label_at
+        assert [rule for rule in rules if rule[0] in robots_lines.RULES] == [
+            (kind, value) for kind, _, value in found if kind in robots_lines.RULES
+        ]
 
 
 @given(files, paths, tokens)
@@ -243,30 +268,30 @@ def test_what_was_asked_before_changes_nothing(body: str, asked: list[tuple[str,
 # --- It takes time in proportion ---
 
 
-class Measured(bytes):
+class Measured(str):
     """A path that counts the octets which searches in it go over."""
 
     work: int
 
-    def find(self, sub: Any, start: SupportsIndex = 0, end: Any = None) -> int:
+    def find(self, sub: str, start: SupportsIndex | None = 0, end: SupportsIndex | None = None) -> int:
         at = super().find(sub, start)
-        begin = int(start)
+        begin = int(start or 0)
         self.work += 1 + len(sub) + (at - begin if at >= 0 else max(len(self) - begin, 0))
         return at
 
 
-STARRED: list[tuple[str, bytes, bytes]] = [
-    ("2,000 stars", b"/" + b"*a" * 2000 + b"*b", b"/" + b"a" * 60_000),
-    ("2,000 stars and an end", b"/" + b"*a" * 2000 + b"$", b"/" + b"a" * 60_000 + b"c"),
-    ("stars in a row", b"/" + b"*" * 2000 + b"x", b"/" + b"a" * 60_000),
-    ("two forms, path", b"/" + b"*%2F" * 2000, b"/" + b"/" * 60_000),
-    ("two forms, query", b"/" + b"*%2F" * 2000, b"/?" + b"/" * 60_000),
-    ("two forms, both", b"/" + b"*%2Fa*%3Fb" * 1000, b"/" + b"%2Fa%3Fb" * 900 + b"?" + b"/a?b" * 9000),
+STARRED: list[tuple[str, str, str]] = [
+    ("2,000 stars", "/" + "*a" * 2000 + "*b", "/" + "a" * 60_000),
+    ("2,000 stars and an end", "/" + "*a" * 2000 + "$", "/" + "a" * 60_000 + "c"),
+    ("stars in a row", "/" + "*" * 2000 + "x", "/" + "a" * 60_000),
+    ("two forms, path", "/" + "*%2F" * 2000, "/" + "/" * 60_000),
+    ("two forms, query", "/" + "*%2F" * 2000, "/?" + "/" * 60_000),
+    ("two forms, both", "/" + "*%2Fa*%3Fb" * 1000, "/" + "%2Fa%3Fb" * 900 + "?" + "/a?b" * 9000),
 ]
 
 
 @pytest.mark.parametrize(("name", "pattern", "path"), STARRED, ids=[name for name, _, _ in STARRED])
-def test_matching_goes_over_the_path_a_fixed_number_of_times(name: str, pattern: bytes, path: bytes) -> None:
+def test_matching_goes_over_the_path_a_fixed_number_of_times(name: str, pattern: str, path: str) -> None:
     measured = Measured(path)
     measured.work = 0
     Pattern(pattern, either_spelling=True).matches(measured)
