@@ -240,7 +240,7 @@ def test_the_usual_way_finds_the_sections_that_the_general_way_finds(written: li
         label_at = sections.value_at(numbers[0]) if numbers else 0
         rules = [robots_lines.read_line(line) for start, stop in usual[1] for line in text[start:stop].split(b"\n")]
         found = robots_lines.lines_of(text, sections.below(numbers, robots_lines.RULES))
-        assert usual[0] == label_at
+        assert [robots_lines.written(text, at) for at in (usual[0], label_at) if at] == ["*"] * 2 * bool(numbers)
         assert [rule for rule in rules if rule[0] in robots_lines.RULES] == [
             (kind, value) for kind, _, value in found if kind in robots_lines.RULES
         ]
