@@ -137,6 +137,8 @@ def seconds(value: float | None) -> str:
         return f"{1000 * value:.0f} ms" if value >= 0.001 else "< 1 ms"
     if not value:
         return "0 s"
+    if value >= 1e9:
+        return f"{value:.2g} s"
     if value >= 100:
         return f"{value:,.0f} s"
     return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"

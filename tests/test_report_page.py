@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import hypothesis.strategies as st
 import pytest
@@ -173,6 +174,8 @@ def test_a_dot_is_as_high_as_the_gap_and_the_asked_delay_is_a_line() -> None:
         (0.25, "0.25 s"),
         (12.345, "12.3 s"),
         (1234.5, "1,234 s"),
+        (604_800.0, "604,800 s"),
+        (sys.float_info.max, "1.8e+308 s"),
     ],
 )
 def test_seconds_read_well(value: float | None, words: str) -> None:

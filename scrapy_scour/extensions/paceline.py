@@ -10,7 +10,6 @@ With a scheduler queue of another kind, what waits is only seen where it sits th
 from __future__ import annotations
 
 import logging
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -19,6 +18,7 @@ from scrapy.utils.asyncio import create_looping_call
 
 from scrapy_scour import compat
 from scrapy_scour.job import job_of
+from scrapy_scour.pace_words import clock_time, delay, number, spoken
 from scrapy_scour.stores.waiting import NO_END, Note, Waiting
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ REASONS: dict[str, str] = {
 }
 #: Hosts that are looked at for the slowest one and for the one with the most to do.
 LOOKED_AT = 20
-_DAY_S = 86_400
 
 
 class PaceLineExtension:
@@ -61,6 +60,7 @@ class PaceLineExtension:
         self._hosts: dict[str, str] = {}
         self._others: dict[str, set[str]] = {}
         self._task: Any = None
+        self._failed = False
         job.on_queued.append(self._slot_queued)
         job.on_slot_changed.append(self._slot_changed)
         job.pace.listeners.append(self._clock_changed)
@@ -162,8 +162,14 @@ class PaceLineExtension:
     # The line
 
     def say(self) -> None:
-        """Log the line, if anything waits."""
-        line = self.line()
+        """Log the line, if anything waits; whatever goes wrong, the next one comes."""
+        try:
+            line = self.line()
+        except Exception:
+            if not self._failed:
+                self._failed = True
+                logger.error("What the crawl waits for cannot be said.", exc_info=True)
+            return
         if line is not None:
             logger.info("%s", line, extra={"spider": self.crawler.spider})
 
@@ -178,7 +184,7 @@ class PaceLineExtension:
             return None
         reasons = [words for why in REASONS if (words := self._reason(why, direct, now))]
         queued = sum(map(len, self._queues)) + unsent
-        parts = [f"Waiting for {_number(hosts, 'host')} ({', '.join(reasons)}), {_number(queued, 'request')} queued."]
+        parts = [f"Waiting for {number(hosts, 'host')} ({', '.join(reasons)}), {number(queued, 'request')} queued."]
         notes = self.waiting.slowest(LOOKED_AT) or direct.slowest(LOOKED_AT)
         if notes:
             parts += self._slowest(notes, now)
@@ -196,18 +202,17 @@ class PaceLineExtension:
         return waiting, unsent
 
     def _reason(self, why: str, direct: Waiting, now: float) -> str:
-        number = self.waiting.counts.get(why, 0) + direct.counts.get(why, 0)
-        if not number:
+        count = self.waiting.counts.get(why, 0) + direct.counts.get(why, 0)
+        if not count:
             return ""
         end = min(self.waiting.first_end(why), direct.first_end(why))
         if end == NO_END:
-            return f"{number} {REASONS[why]}"
-        return f"{number} {REASONS[why]}{' until' if number == 1 else ', the first until'} {self._clock_time(end, now)}"
+            return f"{count} {REASONS[why]}"
+        return f"{count} {REASONS[why]}{' until' if count == 1 else ', the first until'} {self._clock_time(end, now)}"
 
     def _clock_time(self, at: float, now: float) -> str:
-        """Local time, as in the log; with the date when it is not within a day."""
-        there = datetime.fromtimestamp(self.job.wall() + at - now)
-        return f"{there:%H:%M:%S}" if at - now < _DAY_S else f"{there:%Y-%m-%d %H:%M:%S}"
+        wall = self.job.wall()
+        return clock_time(wall + at - now, wall)
 
     def _slowest(self, notes: list[Note], now: float) -> list[str]:
         queued = {note.slot: self._number_queued(note.slot) for note in notes}
@@ -221,9 +226,8 @@ class PaceLineExtension:
         parts = []
         if slowest.delay_s:
             asked_by = self._asked_by(slowest)
-            delay = f"{slowest.delay_s:g}" if asked_by else f"{slowest.delay_s:.3g}"
             parts.append(
-                f"The slowest: {slowest.host}, {delay} s between requests{asked_by},"
+                f"The slowest: {slowest.host}, {delay(slowest.delay_s, bool(asked_by))} between requests{asked_by},"
                 f" {_to_go(queued[slowest.slot], left_s(slowest))}."
             )
         if longest is not slowest or not slowest.delay_s:
@@ -243,23 +247,5 @@ class PaceLineExtension:
 
 
 def _to_go(queued: int, left_s: float) -> str:
-    return f"{queued} queued, about {spoken(left_s)} to go"
-
-
-def _number(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-def spoken(seconds: float) -> str:
-    """A duration as a person would say it, in at most two units; rounded up, so that it never promises too much."""
-    left = int(-(-seconds // 1))
-    if left < 60:
-        return f"{left} s"
-    minutes = -(-left // 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} days {hours} h" if hours else f"{days} days"
+    left = spoken(left_s)
+    return f"{queued} queued, {left if left.startswith('more') else f'about {left}'} to go"

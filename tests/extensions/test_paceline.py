@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -15,8 +17,9 @@ from scrapy.core.downloader import Downloader
 from scrapy.squeues import FifoMemoryQueue
 from scrapy.utils.test import get_crawler
 
-from scrapy_scour.extensions.paceline import PaceLineExtension, spoken
+from scrapy_scour.extensions.paceline import PaceLineExtension
 from scrapy_scour.job import job_of
+from scrapy_scour.pace_words import spoken
 from scrapy_scour.pqueues import PolitePriorityQueue
 from tests.support.crawl import Result, crawl
 from tests.support.site import Answer, Site, Sites
@@ -235,6 +238,40 @@ def test_a_line_costs_the_same_for_a_hundred_hosts_and_for_twenty_thousand() -> 
     assert cost_s(large) < 10 * cost_s(small)  # a look at each would be 200 times
 
 
+def test_a_delay_and_a_hold_without_measure_are_said_too() -> None:
+    """A site may write any number: neither one robots.txt nor one Retry-After takes the line from all others."""
+    extension = world(2)
+    clocks, now = extension.job.pace, extension.job.now()
+    clocks.clock("h1.test", now).ask("robots.txt", sys.float_info.max)
+    line = extension.line()
+    assert line is not None
+    assert (
+        "The slowest: h1.test, more than 100 years between requests, as the site asks, 2 queued, more than 100"
+        " years to go." in line
+    ), line
+    clocks.clock("h1.test", now).hold(now + 1e12, "retry_after")
+    line = extension.line()
+    assert line is not None
+    assert "2 held by Retry-After, the first until" in line
+    clocks.clock("h0.test", now).hold(now + 1e12, "retry_after")
+    line = extension.line()
+    assert line is not None
+    assert "2 held by Retry-After, the first until after the year 9999" in line
+
+
+def test_a_line_that_fails_is_one_error_and_not_the_last(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    extension = world(1)
+    caplog.set_level("INFO", LOGGER)
+    with monkeypatch.context() as broken:
+        broken.setattr(extension, "line", lambda: 1 // 0)
+        extension.say()
+        extension.say()
+    extension.say()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
@@ -247,6 +284,10 @@ def test_a_line_costs_the_same_for_a_hundred_hosts_and_for_twenty_thousand() -> 
         (3660, "1 h 1 min"),
         (172_800, "2 days"),
         (180_000, "2 days 2 h"),
+        (3e9, "34722 days 6 h"),
+        (4e9, "more than 100 years"),
+        (sys.float_info.max, "more than 100 years"),
+        (math.inf, "more than 100 years"),
     ],
 )
 def test_a_time_is_said_in_two_units_at_most_and_never_too_short(seconds: float, words: str) -> None:
