@@ -34,7 +34,7 @@ class ReportData:
     """What the page is made of. Times as text are shown as they are; ``duration_s`` is seconds.
 
     ``pages`` and ``outcomes`` are those of the stats, ``words`` says how each category reads in "12 <words>", ``hosts``
-    are remembered one by one and ``rest`` are the sums of others.
+    are remembered one by one, ``rest`` are the sums of others, ``elsewhere`` requests out of scope of no host of these.
     """
 
     spider: str
@@ -48,6 +48,7 @@ class ReportData:
     rest: Rest
     refusals: Refusals
     words: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: int = 0
 
 
 def page(data: ReportData, *, most_shown: int = MOST_SHOWN) -> str:

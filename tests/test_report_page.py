@@ -109,9 +109,11 @@ def test_ten_thousand_hosts_are_the_worst_and_one_row_for_the_sums_of_the_others
             histories.refused(host, "not_found")
             refusals.add("not_found", "status 404", f"http://{host}/x")
     histories.sent("worst.test", 9.0, 0.1, 5.0, "robots.txt line 2")
+    histories.sent("held.test", 1.0, None, 0.0, "")
     histories.held("held.test", 1.0, 2.0, "retry_after")
+    histories.refused("never.test", "dns")
     refused = sum(n % 3 for n in range(10_000))
-    requests = sum(n % 5 + 1 for n in range(10_000)) + 1
+    requests = sum(n % 5 + 1 for n in range(10_000)) + 2
     data = ReportData("big", "", "", 10.0, "finished", 30_000, refused, histories.hosts, histories.rest, refusals)
     made = page(data)
     rows = Selector(made).css("table.hosts tbody tr")
@@ -120,7 +122,7 @@ def test_ten_thousand_hosts_are_the_worst_and_one_row_for_the_sums_of_the_others
     assert [row.css("td.host bdi::text").get() for row in rows[:2]] == ["worst.test", "held.test"]
     assert numbers(rows[0], "smallest gap") == "0.10 s 1 too short"
     last = rows[-1]
-    assert (last.css("td.host::text").get() or "").strip() == f"{10_002 - MOST_SHOWN:,} other hosts"
+    assert (last.css("td.host::text").get() or "").strip() == f"{10_003 - MOST_SHOWN:,} other hosts"
     for name, total in (("pages", 30_000), ("requests", requests)):
         found = [int((numbers(row, name) or "0").replace(",", "")) for row in rows]
         assert sum(found) == total
@@ -131,9 +133,32 @@ def test_ten_thousand_hosts_are_the_worst_and_one_row_for_the_sums_of_the_others
             strict=True,
         )
     )
-    assert tiles["hosts"] == "10,002"
+    assert tiles["hosts asked"] == "10,002"
     assert tiles["requests sent"] == f"{requests:,}"
     assert tiles["gaps below the asked delay"] == "1"
+
+
+def test_links_that_lead_out_take_no_host_from_the_table() -> None:
+    """However many they are and however often they are met: the hosts that were asked are what the page is about."""
+    histories = Histories(most_hosts=100)
+    histories.sent("real.test", 0.0, None, 0.0, "")
+    for n in range(5_000):
+        histories.refused(f"off{n}.test", "out_of_scope")
+        histories.refused(f"off{n}.test", "out_of_scope")
+    for n in range(300):
+        histories.refused(f"gone{n}.test", "other")  # ended before anything was asked of it
+    histories.refused("real.test", "out_of_scope")
+    data = ReportData(
+        "", "", "", 1.0, "", 0, 0, histories.hosts, histories.rest, Refusals(), elsewhere=histories.elsewhere
+    )
+    made = Selector(page(data, most_shown=3))
+    rows = made.css("table.hosts tbody tr")
+    assert rows[0].css("td.host bdi::text").get() == "real.test"
+    assert numbers(rows[0], "without a page") == "1 out_of_scope"
+    assert made.css("#elsewhere::text").getall() == [
+        "Not in the table: 10,000 requests out of scope, for hosts that had been asked for nothing."
+    ]
+    assert made.xpath("//dt[.='hosts asked']/following-sibling::dd/text()").get() == "1"
 
 
 def test_a_crawl_that_asked_for_nothing_has_a_page_too() -> None:

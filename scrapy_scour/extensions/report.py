@@ -134,6 +134,7 @@ class ReportExtension:
             rest=self.histories.rest,
             refusals=self.refusals,
             words={category.value: words for category, words in WORDS.items()},
+            elsewhere=self.histories.elsewhere,
         )
 
 

@@ -11,6 +11,8 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable
 
+from scrapy_scour.policy.failures import FailureCategory
+
 #: Hosts that are remembered one by one.
 MOST_HOSTS = 20_000
 #: Moments kept of one host, and of all together; 16 bytes each.
@@ -32,6 +34,9 @@ MOST_EXAMPLES = 5
 LONGEST_TEXT = 300
 #: The gap of a request that none came before.
 NO_GAP = -1.0
+
+
+_OUT_OF_SCOPE = FailureCategory.OUT_OF_SCOPE.value
 
 
 class HostHistory:
@@ -101,8 +106,9 @@ class HostHistory:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """The larger, the more there is to tell: short gaps, given up, holds, refusals, delay, requests."""
-        return self.too_short, bool(self.given_up), self.holds, self.refusals, self.asked_s, self.requests
+        """The larger, the more there is to tell: asked at all, then short gaps, given up, holds, ..."""
+        asked_at_all = self.requests > 0
+        return asked_at_all, self.too_short, bool(self.given_up), self.holds, self.refusals, self.asked_s, self.requests
 
     @property
     def median_s(self) -> float | None:
@@ -136,10 +142,14 @@ class HostHistory:
 
 
 class Rest:
-    """Hosts that are only summed. One that came back after it was summed counts as another host."""
+    """Hosts that are only summed, ``contacted`` of them asked for anything.
+
+    One that came back after it was summed counts as another host.
+    """
 
     def __init__(self) -> None:
         self.hosts = 0
+        self.contacted = 0
         self.pages = 0
         self.requests = 0
         self.refused: Counter[str] = Counter()
@@ -151,6 +161,7 @@ class Rest:
         """Add hosts; gives itself back."""
         for host in hosts:
             self.hosts += 1
+            self.contacted += host.requests > 0
             self.pages += host.pages
             self.requests += host.requests
             self.refused.update(host.refused or {})
@@ -167,10 +178,14 @@ class Rest:
 
 
 class Histories:
-    """All hosts of one crawl, and the sums of those that did not fit (``rest``)."""
+    """All hosts of one crawl, and the sums of those that did not fit (``rest``).
+
+    ``elsewhere``: requests out of scope, of hosts that are none of these.
+    """
 
     def __init__(self, most_hosts: int = MOST_HOSTS, most_moments: int = MOST_MOMENTS) -> None:
         self.rest = Rest()
+        self.elsewhere = 0
         self._hosts: dict[str, HostHistory] = {}
         self._most_hosts = most_hosts
         self._most_moments = most_moments
@@ -213,7 +228,13 @@ class Histories:
             self._thin()
 
     def refused(self, host: str, category: str) -> None:
-        """A request ended without a page."""
+        """A request ended without a page.
+
+        A link that leads out of the crawl makes no host of it: there may be many more of those than hosts.
+        """
+        if category == _OUT_OF_SCOPE and host not in self._hosts:
+            self.elsewhere += 1
+            return
         history = self.of(host)
         if history.refused is None:
             history.refused = Counter()
