@@ -14,7 +14,7 @@ from scrapy.commands import ScrapyCommand
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from scrapy_scour.commands.robots_run import Plan
+    from scrapy_scour.commands.robots_plan import Plan
 
 
 class Command(ScrapyCommand):
@@ -66,23 +66,23 @@ class Command(ScrapyCommand):
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
         super().process_options(args, opts)
-        from scrapy_scour.commands import robots_run
+        from scrapy_scour.commands import robots_plan, robots_settings
 
         assert self.settings is not None
         try:
-            self._plan = robots_run.plan(args, opts)
-            robots_run.prepare(self.settings, self._plan)
-        except robots_run.BadInput as error:
+            self._plan = robots_plan.plan(args, opts)
+            robots_settings.prepare(self.settings, self._plan)
+        except robots_plan.BadInput as error:
             self._stop(str(error))
         self.requires_crawler_process = self._plan.file is None
 
     def run(self, args: list[str], opts: Namespace) -> None:
-        from scrapy_scour.commands import robots_run
+        from scrapy_scour.commands import robots_plan, robots_run
 
         assert self.settings is not None
         try:
             self.exitcode = robots_run.run(self._plan, self.settings, self.crawler_process)
-        except robots_run.BadInput as error:
+        except robots_plan.BadInput as error:
             self._stop(str(error))
 
     @staticmethod

@@ -43,8 +43,7 @@ import logging
 import os
 import sys
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,145 +51,35 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.spiderloader import get_spider_loader
 from scrapy.statscollectors import MemoryStatsCollector
-from scrapy.utils.conf import arglist_to_dict
 from scrapy.utils.log import configure_logging
 from twisted.internet.defer import Deferred
 
 from scrapy_scour import compat
-from scrapy_scour.commands.robots_answer import STATUS, Answer, Explainer, wrong_with
+from scrapy_scour.commands.robots_answer import STATUS, Answer, Explainer
 from scrapy_scour.commands.robots_input import chunks_of_lines, lines_now
+from scrapy_scour.commands.robots_plan import STDIN, BadInput, Plan
+from scrapy_scour.commands.robots_spider import asking_spider
 from scrapy_scour.commands.robots_text import TextReport, printable
 from scrapy_scour.exceptions import SettingsError
 from scrapy_scour.job import Job, job_of
 from scrapy_scour.policy.access import Means
-from scrapy_scour.policy.urls import Origin, origin_of, without_userinfo
+from scrapy_scour.policy.urls import Origin
 from scrapy_scour.stores.robots import Failed, Fetched, Known
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from scrapy import Request
     from scrapy.crawler import CrawlerProcessBase
-    from scrapy.settings import BaseSettings, Settings
+    from scrapy.settings import Settings
     from twisted.python.failure import Failure
 
-STDIN = "-"
 #: Origins whose robots.txt are fetched at once.
 _AT_ONCE = 16
 #: Origins remembered as not answering: each is tried once.
 _MOST_FAILED = 10_000
-_BY_COMMAND = "cmdline"
-_ADDON = "scrapy_scour.Addon"
-
-#: What a crawl does besides fetching, and a question does not. A project's feeds, log and job directory stay untouched.
-_LEFT_OUT: dict[str, Any] = {
-    "CLOSESPIDER_TIMEOUT": 0,
-    "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
-    "EXTENSIONS_BASE": {},
-    "FEEDS": {},
-    "HTTPCACHE_ENABLED": False,
-    "ITEM_PIPELINES": {},
-    "ITEM_PIPELINES_BASE": {},
-    "JOBDIR": None,
-    "SCHEDULER": "scrapy.core.scheduler.Scheduler",
-    "SCOUR_ROBOTSTXT_WAITS": [],
-    "SPIDER_LOADER_WARN_ONLY": True,
-    "SPIDER_MIDDLEWARES": {},
-    "SPIDER_MIDDLEWARES_BASE": {},
-    "STATS_CLASS": "scrapy.statscollectors.MemoryStatsCollector",
-    "TELNETCONSOLE_ENABLED": False,
-}
-_FILES_OF_A_CRAWL = ("SCOUR_OUTCOMES_FILE", "SCOUR_REPORT_FILE")
-
-
-class BadInput(Exception):
-    """What was asked makes no sense; the message is one line."""
 
 
 class _OutputGone(Exception):
     """Nobody reads what is printed any more."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What was asked on the command line. ``agent``, ``file`` and ``spider`` are None when not given."""
-
-    urls: tuple[str, ...]
-    agent: str | None = None
-    file: str | None = None
-    as_json: bool = False
-    all_agents: bool = False
-    spider: str | None = None
-    arguments: dict[str, str] = field(default_factory=dict)
-
-
-def plan(args: list[str], opts: Namespace) -> Plan:
-    """Read the command line, or raise BadInput."""
-    urls = list(args)
-    if "--" in urls:
-        urls.remove("--")
-    if not urls:
-        raise BadInput("no URL was given (- reads them from standard input)")
-    for url in urls:
-        if url != STDIN and url.startswith("-"):
-            raise BadInput(f"there is no option {printable(url)}")
-    if urls.count(STDIN) + (opts.file == STDIN) > 1:
-        raise BadInput("standard input (-) can be read once only, for the URLs or for --file")
-    if opts.agent is not None and (not opts.agent.strip() or not opts.agent.isprintable()):
-        raise BadInput(f"--agent {opts.agent!r} is neither a name nor a User-Agent header")
-    try:
-        arguments = arglist_to_dict(opts.spargs)
-    except ValueError:
-        raise BadInput("-a takes NAME=VALUE") from None
-    if arguments and not opts.spider:
-        raise BadInput("-a goes with --spider")
-    agent = opts.agent.strip() if opts.agent is not None else None
-    asked = Plan(tuple(urls), agent, opts.file, opts.json, opts.all_agents, opts.spider, arguments)
-    for url in asked.urls:
-        path = asked.file is not None and url.startswith("/") and not url.startswith("//")
-        if url != STDIN and not path and origin_of(url) is None:
-            raise BadInput(f"{printable(without_userinfo(url))}: {wrong_with(url)}")
-    return asked
-
-
-def prepare(settings: Settings, asked: Plan) -> None:
-    """Turn the project's settings into those of a run that only asks."""
-    for name, value in {"LOG_LEVEL": "CRITICAL", "LOG_FILE": None}.items():
-        if (settings.getpriority(name) or 0) < 40:  # not said on this command line
-            settings.set(name, value, _BY_COMMAND)
-    for name, value in _LEFT_OUT.items():
-        settings.set(name, value, _BY_COMMAND)
-    for name in _FILES_OF_A_CRAWL:
-        if name in settings:
-            settings.set(name, None, _BY_COMMAND)
-    if asked.spider is None:
-        settings.set("SPIDER_MODULES", [], _BY_COMMAND)
-    if asked.agent is not None:
-        settings.set("ROBOTSTXT_USER_AGENT", None, _BY_COMMAND)  # it speaks of the project's own agent
-    _keep_ours(settings)
-
-
-def _keep_ours(settings: BaseSettings) -> None:
-    """Leave out the project's extensions, and add the add-on where the project does not have this package."""
-    ours = {
-        component: position
-        for component, position in settings.getdict("EXTENSIONS").items()
-        if _path(component).startswith("scrapy_scour.")
-    }
-    settings.set("EXTENSIONS", ours, _BY_COMMAND)
-    addons = settings.getdict("ADDONS")
-    has_addon = any(_path(addon).startswith("scrapy_scour.") and addons[addon] is not None for addon in addons)
-    has_parts = any(
-        _path(component).startswith("scrapy_scour.") and position is not None
-        for component, position in settings.getdict("DOWNLOADER_MIDDLEWARES").items()
-    )
-    if not has_addon and not has_parts:
-        others = {addon: position for addon, position in addons.items() if not _path(addon).startswith("scrapy_scour.")}
-        settings.set("ADDONS", {**others, _ADDON: 500}, _BY_COMMAND)
-
-
-def _path(component: Any) -> str:
-    return component if isinstance(component, str) else f"{getattr(component, '__module__', '')}."
 
 
 def run(asked: Plan, settings: Settings, process: CrawlerProcessBase | None) -> int:
@@ -292,7 +181,7 @@ def _run_offline(desk: _Desk, asked: Plan, settings: Settings, model: type[Spide
 
 def offline_job(settings: Settings, model: type[Spider] | None = None, arguments: dict[str, str] | None = None) -> Job:
     """What a crawl with these settings would ask, without a crawl. Raises SettingsError or BadInput."""
-    crawler = Crawler(_asking_spider(model, arguments or {}, settings), settings)
+    crawler = Crawler(asking_spider(model, arguments or {}, settings), settings)
     crawler.stats = MemoryStatsCollector(crawler)
     crawler.spider = crawler.spidercls.from_crawler(crawler)
     crawler.addons.load_settings(crawler.settings)
@@ -348,7 +237,7 @@ def _run_online(desk: _Desk, asked: Plan, process: CrawlerProcessBase, model: ty
         if failure.value is not None:
             failed.append(failure.value)
 
-    crawler = process.create_crawler(_asking_spider(model, asked.arguments, process.settings, ask))
+    crawler = process.create_crawler(asking_spider(model, asked.arguments, process.settings, ask))
     running: Any = process.crawl(crawler)
     # Looked at in any case, so that nobody logs it as an error that nobody looked at.
     (running if isinstance(running, Deferred) else Deferred.fromFuture(running)).addErrback(note)
@@ -359,51 +248,6 @@ def _run_online(desk: _Desk, asked: Plan, process: CrawlerProcessBase, model: ty
         raise BadInput(
             f"the project's crawler failed: {type(error).__name__}: {' '.join(str(error).split())}"
         ) from error
-
-
-def _asking_spider(
-    model: type[Spider] | None,
-    arguments: dict[str, str],
-    settings: Settings,
-    ask: Callable[[Crawler], Any] | None = None,
-) -> type[Spider]:
-    """The class of a spider that asks instead of crawling.
-
-    It has the settings and the attributes of ``model``, whose own code runs no further than its construction: in a
-    crawler that never starts, so that none of its handlers hears anything.
-    """
-
-    class Asking(Spider):
-        name = model.name if model is not None else "robots"
-
-        @classmethod
-        def update_settings(cls, settings: BaseSettings) -> None:
-            if model is not None:
-                model.update_settings(settings)
-
-        @classmethod
-        def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Asking:
-            spider = super().from_crawler(crawler)
-            if model is not None:
-                try:
-                    spider.__dict__["_model"] = model.from_crawler(Crawler(model, settings), **arguments)
-                except Exception as error:
-                    why = " ".join(str(error).split())
-                    raise BadInput(f"the spider {model.name} cannot be made: {type(error).__name__}: {why}") from error
-            return spider
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("__") or "_model" not in self.__dict__:
-                raise AttributeError(name)
-            return getattr(self.__dict__["_model"], name)
-
-        async def start(self) -> AsyncIterator[Any]:
-            if ask is not None:
-                await ask(self.crawler)
-            return
-            yield
-
-    return Asking
 
 
 async def _ask_all(desk: _Desk, asked: Plan, job: Job) -> None:

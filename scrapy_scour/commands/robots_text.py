@@ -9,7 +9,9 @@ import textwrap
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from scrapy_scour.commands.robots_answer import Answer, File, ForAgent, Identity, Site
+from scrapy_scour.commands.robots_answer import Answer, ForAgent
+from scrapy_scour.commands.robots_identity import Identity
+from scrapy_scour.commands.robots_site import File, Site
 
 WIDTH = 80
 _LABEL = 14

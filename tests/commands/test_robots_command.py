@@ -18,7 +18,7 @@ from scrapy.robotstxt import RobotParser
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
-from scrapy_scour.commands import robots_run
+from scrapy_scour.commands import robots_plan, robots_run, robots_settings
 from scrapy_scour.commands.robots import Command
 from scrapy_scour.commands.robots_answer import Explainer
 from scrapy_scour.commands.robots_input import LONGEST_LINE, Lines
@@ -186,9 +186,9 @@ def test_every_expectation_comes_out_of_the_command_as_out_of_the_engine() -> No
 
 def explainer_for(agent: str) -> Explainer:
     """What answers for ``--agent agent --file ... --json``."""
-    asked = robots_run.Plan(urls=("/",), agent=agent, file="rules", as_json=True)
+    asked = robots_plan.Plan(urls=("/",), agent=agent, file="rules", as_json=True)
     settings = Settings()
-    robots_run.prepare(settings, asked)
+    robots_settings.prepare(settings, asked)
     return Explainer(robots_run.offline_job(settings), agent=agent, file="rules")
 
 

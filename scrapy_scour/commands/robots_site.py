@@ -1,0 +1,180 @@
+"""What ``scrapy robots`` tells of one robots.txt: how it was obtained, for whom it speaks, at which pace."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy_scour.policy import robots_lines as lines
+from scrapy_scour.policy.access import Means
+from scrapy_scour.policy.pacing import asked_delay
+from scrapy_scour.policy.robots import Robots
+from scrapy_scour.policy.urls import octets_of, origin_of, without_userinfo
+from scrapy_scour.policy.verdict import Verdict
+from scrapy_scour.stores.robots import Failed, Known
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from scrapy_scour.commands.robots_identity import Identity
+    from scrapy_scour.job import Job
+
+#: Origins whose facts are remembered.
+_MOST_SITES = 1000
+
+
+@dataclass(frozen=True)
+class File:
+    """How a robots.txt was obtained; the fields are those of ``robots`` in the JSON form, see ``robots_run``."""
+
+    state: str
+    url: str
+    status: int | None = None
+    redirects: tuple[str, ...] = ()
+    address: str | None = None
+    size: int | None = None
+    truncated: bool = False
+    age: float | None = None
+    problem: str | None = None
+    fetched_as: str | None = None
+
+
+class Warned(NamedTuple):
+    """``line`` counts from 1."""
+
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """The facts about one file, for one identity; the fields as in the JSON form."""
+
+    origin: str | None
+    file: File
+    group: str | None = None
+    group_is_own: bool = False
+    delay: float = 0.0
+    delay_from: str | None = None
+    crawl_delay: float | None = None
+    request_rate: dict[str, float] | None = None
+    sitemaps: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+    too_slow: Verdict | None = None
+    named: tuple[str, ...] = ()
+
+
+class Sites:
+    """The facts about each origin's robots.txt, for one identity. ``file`` and ``sent`` as in ``Explainer``."""
+
+    def __init__(self, job: Job, identity: Identity, *, file: str | None, sent: str | None, all_agents: bool) -> None:
+        self._job = job
+        self._identity = identity
+        self._file = file
+        self._sent = sent
+        self._all_agents = all_agents
+        self._sites: OrderedDict[Any, tuple[Known | Failed, Site]] = OrderedDict()
+
+    def about(self, request: Request, found: Known | Failed) -> Site:
+        origin = origin_of(request.url)
+        kept = self._sites.pop(origin, None)
+        site = kept[1] if kept is not None and kept[0] is found else self._read_site(request, found)
+        self._sites[origin] = found, site
+        if len(self._sites) > _MOST_SITES:
+            self._sites.popitem(last=False)
+        if self._file is None and isinstance(found, Known):
+            site = replace(site, file=replace(site.file, age=round(self._job.now() - found.at, 3)))
+        return site
+
+    def _read_site(self, request: Request, found: Known | Failed) -> Site:
+        origin = None if self._file is not None else str(origin_of(request.url))
+        file = self._file_facts(found)
+        own_s, own_from = self._own_delay(request)
+        site = Site(origin, file, delay=own_s, delay_from=own_from if own_s else None)
+        if isinstance(found, Failed):
+            return site
+        asked_s, source = self._job.permission.delay_s(request, found)
+        settings = self._job.settings
+        kept = asked_delay(asked_s, settings.crawl_delay_max, settings.crawl_delay_over_max, source)
+        robots, token = engine_of(found), self._identity.token
+        if robots is not None:
+            label = robots.group_label(token)
+            rate = robots.request_rate(token)
+            site = replace(
+                site,
+                group=label,
+                group_is_own=bool(label) and lines.agent_of(octets_of(label or "")) != lines.EVERYONE,
+                crawl_delay=robots.crawl_delay(token),
+                request_rate={"requests": rate.requests, "seconds": rate.seconds} if rate else None,
+                sitemaps=tuple(robots.sitemaps),
+                warnings=tuple(_warnings(robots)),
+                named=tuple(agents_in(robots)) if self._all_agents else (),
+            )
+        if not kept.verdict:
+            return replace(site, delay=asked_s, delay_from=source, too_slow=kept.verdict)
+        if kept.seconds >= own_s and kept.seconds > 0:
+            asks = "Request-rate" if (site.crawl_delay or 0.0) < asked_s and site.request_rate else "Crawl-delay"
+            said = f"{asks}, {source}"
+            if kept.clamped:
+                said = f"SCOUR_CRAWL_DELAY_MAX; {said} asks for {asked_s:g} s"
+            site = replace(site, delay=kept.seconds, delay_from=said)
+        return site
+
+    def _file_facts(self, found: Known | Failed) -> File:
+        fetched = found.fetched
+        if self._file is not None:
+            return File("file", self._file, size=fetched.size, truncated=fetched.truncated)
+        state = {Means.RULES: "read", Means.NO_RULES: "unavailable", Means.NOT_OBTAINED: "unreachable"}[fetched.means]
+        trail = [without_userinfo(url) for url in fetched.trail]
+        return File(
+            state,
+            trail[0] if trail else "",
+            fetched.status,
+            tuple(trail[1:]),
+            fetched.address or None,
+            fetched.size if fetched.means is Means.RULES else None,
+            fetched.truncated,
+            problem=(fetched.problem.rstrip(".") or "no answer") if fetched.means is Means.NOT_OBTAINED else None,
+            fetched_as=self._sent,
+        )
+
+    def _own_delay(self, request: Request) -> tuple[float, str]:
+        """The delay that the user set for the host, seconds, and where."""
+        settings = self._job.crawler.settings
+        slot = settings.getdict("DOWNLOAD_SLOTS").get(self._job.host_of(request))
+        if isinstance(slot, dict) and slot.get("delay") is not None:
+            return float(slot["delay"]), "DOWNLOAD_SLOTS"
+        of_spider = getattr(self._job.crawler.spider, "download_delay", None)
+        if isinstance(of_spider, (int, float)):
+            return float(of_spider), "the spider's download_delay"
+        return settings.getfloat("DOWNLOAD_DELAY"), "DOWNLOAD_DELAY"
+
+
+def engine_of(found: Known | Failed) -> Robots | None:
+    """The rules as this package reads them; None without any, or when the user's own parser reads them."""
+    robots = getattr(found.fetched.parser, "robots", None)
+    return robots if isinstance(robots, Robots) else None
+
+
+def _warnings(robots: Robots) -> list[Warned]:
+    found = [Warned(*warning) for warning in robots.warnings()]
+    text = robots._text
+    if text.lstrip()[:1] == b"<":
+        at = len(text) - len(text.lstrip())
+        found.insert(0, Warned(lines.line_number(text, at), "this looks like a web page, not like a robots.txt"))
+    return found
+
+
+def agents_in(robots: Robots) -> list[str]:
+    """The names that the file speaks to, in lower case and in its order; ``*`` last."""
+    text = robots._text
+    sections = lines.Sections(text)
+    named: dict[str, None] = {}
+    for number in sections.all():
+        start = sections.value_at(number)
+        end = text.find(b"\n", start)
+        value = lines.without_comment(text[start : len(text) if end < 0 else end])
+        named[lines.agent_of(value).decode("utf-8", "surrogateescape")] = None
+    named.pop("*", None)
+    return [*named, "*"]
