@@ -93,7 +93,7 @@ class Job:
         self.pace = PaceStore(throttled=self.settings.throttle_enabled)
         self.permission = Permission(self)
         self.outcomes = Outcomes(self)
-        self.fetcher = RobotsFetcher(self, self._robots_parser())
+        self.fetcher = RobotsFetcher(self, self.robots_parser())
         self.robots = RobotsStore(
             self.fetcher.fetch,
             spawn=compat.schedule,
@@ -129,7 +129,7 @@ class Job:
             return
         settings.set("USER_AGENT", str(bot), priority=weight)
 
-    def _robots_parser(self) -> Callable[[bytes, bool], Any]:
+    def robots_parser(self) -> Callable[[bytes, bool], Any]:
         """How a body becomes a parser: ours unless the project set ``ROBOTSTXT_PARSER``."""
         settings = self.crawler.settings
         chosen = load_object(settings["ROBOTSTXT_PARSER"]) if settings.getpriority("ROBOTSTXT_PARSER") else None

@@ -208,7 +208,7 @@ def known_from_octets(job: Job, body: bytes) -> Known:
     limit = job.settings.robotstxt_maxsize
     cut = len(body) > limit
     body = body[:limit]
-    parser = job._robots_parser()(body, cut)
+    parser = job.robots_parser()(body, cut)
     return Known(Fetched(Means.RULES, parser=parser, size=len(body), truncated=cut), job.now())
 
 
