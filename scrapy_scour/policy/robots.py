@@ -55,25 +55,33 @@ def parse(body: bytes | str, *, max_size: int | None = None, truncated: bool = F
     return Robots(text, truncated=truncated, marked=octets[:1] >= b"\xef" and octets.startswith(_MARKS))
 
 
+def _section_of(text: bytes, token: str | None) -> tuple[bool, int, tuple[tuple[int, int], ...]]:
+    """Where in a file that stands which is for one name.
+
+    Whether the name stands there itself, or else it is what is said to ``*``; where the value of its first user-agent
+    line begins, 0 without one; and where its records are.
+    """
+    agent = (octets_of(token).lower() if token else b"") or lines.EVERYONE
+    usual = lines.usual_sections(text.lower(), agent)
+    if usual is not None:
+        return False, usual[0], usual[1]
+    sections = lines.Sections(text)
+    numbers = sections.named(agent)
+    own = bool(numbers) and agent != lines.EVERYONE
+    if not numbers:
+        numbers = sections.named(lines.EVERYONE)
+    label_at = sections.value_at(numbers[0]) if numbers else 0
+    return own, label_at, sections.below(numbers, lines.RULES)
+
+
 class _Group:
-    """What a file says to one name.  ``own`` is False if the name stands nowhere and the rules are those of ``*``."""
+    """What a file says to one name.  Where it stands is looked up again when a person asks."""
 
-    __slots__ = ("label_at", "own", "pace", "rules", "spans")
+    __slots__ = ("own", "pace", "rules")
 
-    def __init__(self, text: bytes, agent: bytes) -> None:
-        usual = lines.usual_sections(text.lower(), agent)
-        if usual is not None:
-            self.own = False
-            self.label_at, self.spans = usual
-        else:
-            sections = lines.Sections(text)
-            numbers = sections.named(agent)
-            self.own = bool(numbers) and agent != lines.EVERYONE
-            if not numbers:
-                numbers = sections.named(lines.EVERYONE)
-            self.label_at = sections.value_at(numbers[0]) if numbers else 0
-            self.spans = sections.below(numbers, lines.RULES)
-        self.rules = Rules([text[start:end] for start, end in self.spans])
+    def __init__(self, text: bytes, token: str | None) -> None:
+        self.own, _, spans = _section_of(text, token)
+        self.rules = Rules([text[start:end] for start, end in spans])
         self.pace: Pace | None = None
 
 
@@ -119,7 +127,7 @@ class Robots:
             self._others = others
         group = others.pop(token, None)
         if group is None:
-            group = _Group(self._text, (octets_of(token).lower() if token else b"") or lines.EVERYONE)
+            group = _Group(self._text, token)
         self._token, self._group = token, group
         return group
 
@@ -179,29 +187,28 @@ class Robots:
 
     def _explanation(self, url: str, token: str | None) -> tuple[str, str]:
         """Reason and source of a verdict."""
-        return self._named(self._group_of(token), *self._deciding(url, token))
+        return self._named(token, *self._deciding(url, token))
 
-    def _named(self, group: _Group, kind: int, value: bytes) -> tuple[str, str]:
-        at = lines.find_rule(self._text, group.spans, kind, value)
-        return f"{lines.written(self._text, at)} (group {self._label(group)})", source_of(self._text, at)
+    def _named(self, token: str | None, kind: int, value: bytes) -> tuple[str, str]:
+        _, label_at, spans = _section_of(self._text, token)
+        at = lines.find_rule(self._text, spans, kind, value)
+        group = lines.written(self._text, label_at)
+        return f"{lines.written(self._text, at)} (group {group})", source_of(self._text, at)
 
     def allowing(self, url: str, token: str | None) -> Verdict:
         """The Allow that a URL matches, also where no Disallow does, for people; without a source if none does.
 
         `verdict` does not look for it: an Allow that overrules nothing decides nothing.
         """
-        group = self._group_of(token)
-        value = group.rules.allowing(path_and_query(url))
-        return Verdict(True, *self._named(group, ALLOW, value)) if value else _ALLOWED
+        value = self._group_of(token).rules.allowing(path_and_query(url))
+        return Verdict(True, *self._named(token, ALLOW, value)) if value else _ALLOWED
 
     # --- Who is spoken to, and what else is said ------------------------------------------------------------
 
-    def _label(self, group: _Group) -> str | None:
-        return lines.written(self._text, group.label_at) if group.label_at else None
-
     def group_label(self, token: str | None) -> str | None:
         """The group that applies, as its first user-agent line names it; None if not even ``*`` is there."""
-        return self._label(self._group_of(token))
+        _, label_at, _ = _section_of(self._text, token)
+        return lines.written(self._text, label_at) if label_at else None
 
     @property
     def is_empty(self) -> bool:

@@ -27,7 +27,7 @@ _LITERAL = re.compile(_PREFIX_CLASS)
 _NOT_LITERAL = re.compile(rf"(?:%[0-9A-Fa-f]{{2}}|[^{re.escape(_PREFIX.decode())}])+")
 # From here on a search in sorted prefixes is cheaper than a comparison with each.
 _MANY: Final = 64
-_BUCKET: Final = 16
+_BUCKET: Final = 32
 
 
 class Pattern:
