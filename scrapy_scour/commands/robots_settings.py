@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
+from scrapy.utils.misc import load_object
+
+from scrapy_scour import compat
+from scrapy_scour.exceptions import SettingsError
+from scrapy_scour.settings import PREFIX, collect, refusal
+from scrapy_scour.setup_check import REPLACED
+
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings, Settings
 
@@ -11,6 +19,11 @@ if TYPE_CHECKING:
 
 _BY_COMMAND = "cmdline"
 _ADDON = "scrapy_scour.Addon"
+_WIRE = "scrapy_scour.downloadermiddlewares.wire.WireMiddleware"
+#: A position behind all of ours.
+_LAST = 100_000
+#: What the add-on refuses to start with, or would have to stand before.
+_IN_THE_WAY = (HttpCacheMiddleware, *(stock for _, stock in REPLACED))
 
 #: What a crawl does besides fetching, and a question does not. A project's feeds, log and job directory stay untouched.
 _LEFT_OUT: dict[str, Any] = {
@@ -22,7 +35,10 @@ _LEFT_OUT: dict[str, Any] = {
     "ITEM_PIPELINES": {},
     "ITEM_PIPELINES_BASE": {},
     "JOBDIR": None,
+    "LOG_STDOUT": False,
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+    "SCOUR_OUTCOMES_FILE": None,
+    "SCOUR_REPORT_FILE": None,
     "SCOUR_ROBOTSTXT_WAITS": [],
     "SPIDER_LOADER_WARN_ONLY": True,
     "SPIDER_MIDDLEWARES": {},
@@ -30,43 +46,70 @@ _LEFT_OUT: dict[str, Any] = {
     "STATS_CLASS": "scrapy.statscollectors.MemoryStatsCollector",
     "TELNETCONSOLE_ENABLED": False,
 }
-_FILES_OF_A_CRAWL = ("SCOUR_OUTCOMES_FILE", "SCOUR_REPORT_FILE")
 
 
 def prepare(settings: Settings, asked: Plan) -> None:
-    """Turn the project's settings into those of a run that only asks."""
+    """Turn the project's settings into those of a process that only asks."""
     for name, value in {"LOG_LEVEL": "CRITICAL", "LOG_FILE": None}.items():
         if (settings.getpriority(name) or 0) < 40:  # not said on this command line
             settings.set(name, value, _BY_COMMAND)
     for name, value in _LEFT_OUT.items():
-        settings.set(name, value, _BY_COMMAND)
-    for name in _FILES_OF_A_CRAWL:
-        if name in settings:
-            settings.set(name, None, _BY_COMMAND)
+        if not name.startswith(PREFIX):
+            settings.set(name, value, _BY_COMMAND)
     if asked.spider is None:
         settings.set("SPIDER_MODULES", [], _BY_COMMAND)
     if asked.agent is not None:
         settings.set("ROBOTSTXT_USER_AGENT", None, _BY_COMMAND)  # it speaks of the project's own agent
-    _keep_ours(settings)
 
 
-def _keep_ours(settings: BaseSettings) -> None:
-    """Leave out the project's extensions, and add the add-on where the project does not have this package."""
+def leave_out(settings: BaseSettings) -> None:
+    """Turn the settings of a crawl, those of its spider included, into those of one that only asks.
+
+    Raises SettingsError where what is left out would stop the crawl from starting.
+    """
+    hidden = tuple(f"{name} = " for name in _LEFT_OUT if name.startswith(PREFIX))
+    problems = [problem for problem in collect(settings)[1] if problem.startswith(hidden)]
+    if problems:
+        raise SettingsError(refusal(problems))
+    for name, value in _LEFT_OUT.items():
+        settings.set(name, value, _BY_COMMAND)
     ours = {
         component: position
         for component, position in settings.getdict("EXTENSIONS").items()
         if _path(component).startswith("scrapy_scour.")
     }
     settings.set("EXTENSIONS", ours, _BY_COMMAND)
+    if not _has_ours(settings):
+        _add_ours(settings)
+
+
+def _has_ours(settings: BaseSettings) -> bool:
     addons = settings.getdict("ADDONS")
-    has_addon = any(_path(addon).startswith("scrapy_scour.") and addons[addon] is not None for addon in addons)
-    has_parts = any(
+    return any(_path(addon).startswith("scrapy_scour.") and addons[addon] is not None for addon in addons) or any(
         _path(component).startswith("scrapy_scour.") and position is not None
         for component, position in settings.getdict("DOWNLOADER_MIDDLEWARES").items()
     )
-    if not has_addon and not has_parts:
-        others = {addon: position for addon, position in addons.items() if not _path(addon).startswith("scrapy_scour.")}
-        settings.set("ADDONS", {**others, _ADDON: 500}, _BY_COMMAND)
+
+
+def _add_ours(settings: BaseSettings) -> None:
+    """Have the add-on in a project that goes without, and out of its way what it cannot stand beside."""
+    others = {
+        addon: position
+        for addon, position in settings.getdict("ADDONS").items()
+        if not _path(addon).startswith("scrapy_scour.")
+    }
+    settings.set("ADDONS", {**others, _ADDON: 500}, _BY_COMMAND)
+    own = settings.getdict("DOWNLOADER_MIDDLEWARES")
+    last = _LAST
+    for component, position in compat.enabled_components(settings, "DOWNLOADER_MIDDLEWARES"):
+        last = max(last, position + 1)
+        cls = load_object(component)
+        if not isinstance(cls, type) or not issubclass(cls, _IN_THE_WAY):
+            continue
+        own.pop(component, None)
+        if cls not in _IN_THE_WAY:
+            own[component] = None
+    settings.set("DOWNLOADER_MIDDLEWARES", {**own, _WIRE: last}, _BY_COMMAND)
 
 
 def _path(component: Any) -> str:

@@ -9,6 +9,7 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 
 from scrapy_scour.commands.robots_plan import BadInput
+from scrapy_scour.commands.robots_settings import leave_out
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings, Settings
@@ -22,12 +23,14 @@ def asking_spider(
 ) -> type[Spider]:
     """The class of a spider that asks instead of crawling.
 
-    It has the settings and the attributes of ``model``, whose own code runs no further than its construction: in a
-    crawler that never starts, so that none of its handlers hears anything.
+    It has the settings and the attributes of ``model``, whose own code runs no further than its construction: beside a
+    crawler that never starts, so that none of its handlers hears anything, but with the settings of the one that asks.
     """
 
     class Asking(Spider):
         name = model.name if model is not None else "robots"
+        #: Scrapy calls what a spider has of this name when it ends; the model's would end a crawl that never was.
+        closed = None
 
         @classmethod
         def update_settings(cls, settings: BaseSettings) -> None:
@@ -39,10 +42,13 @@ def asking_spider(
             spider = super().from_crawler(crawler)
             if model is not None:
                 try:
-                    spider.__dict__["_model"] = model.from_crawler(Crawler(model, settings), **arguments)
+                    beside = Crawler(model, settings)
+                    beside.settings = crawler.settings
+                    spider.__dict__["_model"] = model.from_crawler(beside, **arguments)
                 except Exception as error:
                     why = " ".join(str(error).split())
                     raise BadInput(f"the spider {model.name} cannot be made: {type(error).__name__}: {why}") from error
+            leave_out(crawler.settings)
             return spider
 
         def __getattr__(self, name: str) -> Any:

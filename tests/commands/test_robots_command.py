@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.robotstxt import RobotParser
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
@@ -384,6 +385,10 @@ def test_a_parser_of_the_users_own_is_asked_instead(ask: Ask) -> None:
     assert (status, one["verdict"], one["line"]) == (1, "refused", None)
 
 
+class StockRetry(RetryMiddleware):
+    """A project's own."""
+
+
 class BrokenParser(RobotParser):
     """A parser that cannot tell."""
 
@@ -460,6 +465,12 @@ def test_bad_input_and_a_wrong_set_up_end_a_process_with_2_and_one_line(run: Run
         assert done.stderr.startswith("scrapy robots: ")
         assert done.stderr.count("\n") == 1
     assert site.log == []
+
+
+@pytest.mark.parametrize("middlewares", ["scrapy.downloadermiddlewares.retry.RetryMiddleware", StockRetry])
+def test_a_project_without_the_add_on_may_have_what_the_add_on_replaces(ask: Ask, middlewares: Any) -> None:
+    status, (one,) = ask(RULES, "/private/", "--agent", "third", settings={"DOWNLOADER_MIDDLEWARES": {middlewares: 90}})
+    assert (status, one["line"]) == (1, 2)
 
 
 def test_lines_are_split_however_they_come_and_a_line_without_end_is_not_kept() -> None:
@@ -573,6 +584,77 @@ def test_in_a_project_its_settings_and_scope_hold_and_its_files_stay(run: Run, s
 
     assert (project / "items.json").read_text() == (project / "crawl.log").read_text() == "kept"
     assert not (project / "job").exists()
+
+
+CARELESS = """
+import os, scrapy
+
+
+class Careless(scrapy.Spider):
+    name = "careless"
+    custom_settings = {
+        "SCOUR_REPORT_FILE": "report.html",
+        "SCOUR_OUTCOMES_FILE": "outcomes.jsonl",
+        "FEEDS": {"items.json": {"format": "json"}},
+    }
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.settings.set("USER_AGENT", "other/4", priority="spider")
+        spider.settings.set("SCOUR_SCOPE_EXCLUDE", ["/secret"], priority="spider")
+        spider.settings.set("FEEDS", {"more.json": {"format": "json"}}, priority="cmdline")
+        return spider
+
+    def closed(self, reason):
+        open("closed", "w").close()
+
+
+class Waiting(scrapy.Spider):
+    name = "waiting"
+    custom_settings = {"SCOUR_ROBOTSTXT_WAITS": "x"}
+"""
+# What stands beside this package only in a project without it.
+BESIDE = """
+import scrapy.downloadermiddlewares.retry, scrapy.downloadermiddlewares.httpcache
+
+LOG_STDOUT = True
+HTTPCACHE_ENABLED = True
+
+
+class MyRetry(scrapy.downloadermiddlewares.retry.RetryMiddleware):
+    pass
+
+
+class Late:
+    pass
+
+
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy.downloadermiddlewares.retry.RetryMiddleware": 90,
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": 600,
+    "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": 100,
+    MyRetry: 560,
+    Late: 20000,
+}
+"""
+
+
+def test_a_spider_gives_its_settings_and_nothing_of_it_runs_or_is_written(run: Run, site: Any, tmp_path: Path) -> None:
+    site.robots(RULES)
+    project = write_project(tmp_path / "p", CARELESS, BESIDE)
+    args = [site.url("/secret"), site.url("/bots/"), "--json", "--spider"]
+    before = sorted(project.iterdir())
+    done = run(*args, "careless", cwd=project)
+    assert (done.returncode, done.stderr) == (1, "")
+    out, refused = objects(done.stdout)
+    assert out["reason"].startswith("out of scope: ")
+    assert (refused["line"], refused["agent"], refused["agent_from"]) == (7, "other/4", "USER_AGENT")
+    assert sorted(project.iterdir()) == before
+    (tmp_path / "rules").write_text(RULES)
+    done = run(*args, "waiting", "--file", str(tmp_path / "rules"), cwd=project)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "SCOUR_ROBOTSTXT_WAITS = 'x': must be" in done.stderr
 
 
 def test_what_cannot_be_told_beats_a_refusal_and_each_dead_host_is_tried_once(run: Run, sites: Sites) -> None:
