@@ -194,12 +194,13 @@ def _matches_plain(value: str, path: str) -> bool:
 def _trace(value: str) -> str:
     """A literal of a pattern that no normalisation changes, ``""`` if there is none.
 
-    The longest behind the first star, if any: patterns with stars often share what stands before it.
+    The longest behind the first star, if it says enough: patterns with stars often share what stands before it.
     """
     behind = value.partition("*")[2].strip("*$")
-    if behind and _LITERAL.fullmatch(behind):
+    if len(behind) > 2 and _LITERAL.fullmatch(behind):
         return behind
-    return max(_NOT_LITERAL.split(behind), key=len) or max(_NOT_LITERAL.split(value), key=len)
+    longest = max(_NOT_LITERAL.split(behind), key=len)
+    return longest if len(longest) > 2 else max(_NOT_LITERAL.split(value), key=len)
 
 
 def _longest_start(beginnings: Sequence[str], tail: str, end: int | None = None) -> str | None:
@@ -305,7 +306,12 @@ class Rules:
     def may_allow(self, url: str, start: int) -> bool:
         """Whether an Allow may match a URL without escapes whose path, but for its slash, begins at ``start``."""
         allow = self._allowing()
-        return allow is not None and (allow.begins(url, start) or any(trace in url for trace in allow.traces))
+        if allow is None:
+            return False
+        for trace in allow.traces:
+            if trace in url:
+                return True
+        return allow.begins(url, start)
 
     def _allowing(self) -> Patterns | None:
         if isinstance(self._allow, tuple):
