@@ -128,6 +128,7 @@ class PolitePriorityQueue:
         self._ready: list[_Entry] = []
         self._waiting: list[_Entry] = []
         self._shared: set[_SlotQueue] = set()  # slots whose requests are, or may be, of several hosts
+        self._mixed: set[_SlotQueue] = set()  # those of them in which several hosts, or one of another name, were seen
         self._watchers: dict[str, set[_SlotQueue]] = {}  # by host: slots of another name that its clock decides
         self._asleep = False
         self._timer: CallLaterResult | None = None
@@ -164,6 +165,7 @@ class PolitePriorityQueue:
             self._count += 1
             if queue not in self._shared and queue.host != self._job.host_in(request, slot):
                 self._shared.add(queue)
+                self._mixed.add(queue)
             if queue in self._shared:
                 self._decided_by(queue, None)
                 self._reconsider(queue)
@@ -216,7 +218,7 @@ class PolitePriorityQueue:
         """Close all files; the slots and their priorities, for whoever resumes the job: this queue or the stock one."""
         self._cancel_timer()
         state = {slot: queue.close() for slot, queue in self.pqueues.items()}
-        for parts in (self.pqueues, self._ready, self._waiting, self._shared, self._watchers):
+        for parts in (self.pqueues, self._ready, self._waiting, self._shared, self._mixed, self._watchers):
             parts.clear()
         self._count = 0
         self._asleep = False
@@ -241,9 +243,13 @@ class PolitePriorityQueue:
         return 0 if queue is None else len(queue)
 
     def decided_by(self, slot: str) -> str:
-        """The host whose clock decides for the slot, as far as is known; its own name when nothing else is."""
+        """The host whose clock decides for the slot, "" while that is not known."""
         queue = self.pqueues.get(slot)
-        return slot if queue is None or not queue.host else queue.host
+        return "" if queue is None or not queue.host else queue.host
+
+    def several_in(self, slot: str) -> bool:
+        """Whether the slot's requests were seen to be of several hosts, or, in a resumed job, may be."""
+        return self.pqueues.get(slot) in self._mixed
 
     # Slots come and go
 
@@ -262,8 +268,7 @@ class PolitePriorityQueue:
         self._turns += 1.0
         queue.turn = self._turns
         self._make_ready(queue)
-        for listener in self._job.on_queued:
-            listener(self, queue.slot)
+        self._tell(queue)
 
     def _remove(self, queue: _SlotQueue) -> None:
         """Leave nothing behind of a slot that has run dry."""
@@ -271,9 +276,13 @@ class PolitePriorityQueue:
         queue.entry = None
         self._decided_by(queue, queue.slot)
         self._shared.discard(queue)
+        self._mixed.discard(queue)
         self._discard(queue)
         self._trim(self._ready)
         self._trim(self._waiting)
+        self._tell(queue)
+
+    def _tell(self, queue: _SlotQueue) -> None:
         for listener in self._job.on_queued:
             listener(self, queue.slot)
 
@@ -366,6 +375,9 @@ class PolitePriorityQueue:
             return ""
         host = "" if request is None else self._job.host_of(request)
         self._decided_by(queue, host)
+        if host != queue.slot:
+            self._mixed.add(queue)
+        self._tell(queue)
         return host
 
     def _rank(self, queue: _SlotQueue) -> float:

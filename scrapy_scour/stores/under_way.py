@@ -70,6 +70,15 @@ class UnderWay:
         place = self._places.get(request)
         return None if place is None else place.slot
 
+    def unsent(self) -> dict[str, dict[str, int]]:
+        """By host and slot: how many have not gone to the network yet. Looks at everything that is under way."""
+        found: dict[str, dict[str, int]] = {}
+        for place in self._places.values():
+            if place.stage == _ON_ITS_WAY:
+                slots = found.setdefault(place.host, {})
+                slots[place.slot] = slots.get(place.slot, 0) + 1
+        return found
+
     def sent(self, request: Hashable) -> None:
         """Note that the request goes to the network now."""
         place = self._places.get(request)

@@ -21,6 +21,7 @@ from scrapy_scour.extensions.paceline import PaceLineExtension
 from scrapy_scour.job import job_of
 from scrapy_scour.pace_words import spoken
 from scrapy_scour.pqueues import PolitePriorityQueue
+from scrapy_scour.stores.pace import HostClock
 from tests.support.crawl import Result, crawl
 from tests.support.site import Answer, Site, Sites
 
@@ -49,8 +50,9 @@ def extension_of(result: Result) -> PaceLineExtension:
 
 
 def assert_nothing_is_left(extension: PaceLineExtension) -> None:
-    assert len(extension.waiting) == 0
-    assert (extension._queued, extension._hosts, extension._others) == ({}, {}, {})
+    watch = extension.watch
+    assert len(watch.waiting) == 0
+    assert (watch._queued, watch._hosts, watch._others) == ({}, {}, {})
 
 
 async def test_it_names_hosts_reasons_the_slowest_who_asked_and_the_time_left(sites: Sites) -> None:
@@ -69,7 +71,7 @@ async def test_it_names_hosts_reasons_the_slowest_who_asked_and_the_time_left(si
         r"Waiting for 2 hosts \(1 asked by robots\.txt, 1 held by Retry-After until (\d\d:\d\d:\d\d)\),"
         r" (\d+) requests queued\."
         r" The slowest: slow\.test, 0\.4 s between requests, as (http://slow\.test:\d+ robots\.txt line 2) asks,"
-        r" (\d) queued, about (\d) s to go\.(?: The longest: later\.test, .*)?",
+        r" (\d) queued, about (\d) s to go\.(?: Longer: later\.test, .*)?",
         both[-1],
     )
     assert found, both[-1]
@@ -147,12 +149,27 @@ async def test_a_slot_of_the_users_waits_for_the_hosts_in_it(site: Site) -> None
     assert_nothing_is_left(extension_of(result))
 
 
-@pytest.mark.parametrize("queue", ["ScrapyPriorityQueue", "DownloaderAwarePriorityQueue"])
-async def test_with_another_queue_it_says_what_the_downloader_shows(site: Site, queue: str) -> None:
+@pytest.mark.parametrize(
+    ("queue", "meta"),
+    [
+        ("ScrapyPriorityQueue", {}),
+        ("DownloaderAwarePriorityQueue", {}),
+        ("DownloaderAwarePriorityQueue", {"download_slot": "mine"}),
+    ],
+)
+async def test_with_another_queue_it_says_what_the_downloader_shows(
+    site: Site, queue: str, meta: dict[str, str]
+) -> None:
+    """By host whatever the slot; and that there may be more, which that queue does not tell."""
     open_site(site, asks_for(0.3))
     settings = {**OFTEN, "SCHEDULER_PRIORITY_QUEUE": f"scrapy.pqueues.{queue}"}
-    result = await crawl([Request(site.url(f"/{n}")) for n in range(4)], settings)
-    assert any(line.startswith("Waiting for 1 host (1 asked by robots.txt), ") for line in lines(result))
+    result = await crawl([Request(site.url(f"/{n}"), meta=dict(meta)) for n in range(4)], settings)
+    said = [line for line in lines(result) if line.startswith("Waiting for 1 host (1 asked by robots.txt), at least ")]
+    assert said, lines(result)
+    assert all(
+        re.search(r"127\.0\.0\.1, 0\.3 s between .* asks, at least \d queued, at least \d s to go\.", line)
+        for line in said
+    )
 
 
 async def test_a_resumed_job_knows_what_waits_on_disk(site: Site, tmp_path: Path) -> None:
@@ -196,22 +213,126 @@ async def test_without_an_interval_there_is_nothing_of_it(site: Site, interval: 
     assert job_of(result.crawler).on_queued == []  # type: ignore[arg-type]
 
 
+class World:
+    """A scheduler queue that is filled by hand, and the extension that sees it fill."""
+
+    def __init__(self, settings: dict[str, Any] | None = None) -> None:
+        crawler = get_crawler(Spider, {"TELNETCONSOLE_ENABLED": False, **(settings or {})})
+        crawler.spider = Spider(name="world")
+        crawler.engine = SimpleNamespace(downloader=Downloader(crawler), _slot=None)  # type: ignore[assignment]
+        self.job = job_of(crawler)
+        self.extension = PaceLineExtension(crawler, 60.0)
+        self.queue = PolitePriorityQueue.from_crawler(crawler, downstream_queue_cls=FifoMemoryQueue, key="")
+
+    def asks(self, host: str, seconds: float, requests: int = 0, slot: str = "") -> HostClock:
+        """The host's clock, which has just ended a transfer; so many requests for it are queued."""
+        now = self.job.now()
+        clock = self.job.pace.clock(host, now)
+        clock.ask("robots.txt", seconds)
+        clock.last_end = now
+        for n in range(requests):
+            self.queue.push(Request(f"http://{host}/{n}", meta={"download_slot": slot} if slot else {}))
+        return clock
+
+    def line(self) -> str:
+        return self.extension.line() or ""
+
+
+def test_a_host_that_takes_longer_than_the_slowest_is_named_and_none_is_called_the_longest() -> None:
+    """Only what was looked at is claimed; of the slowest, the one with the most to do."""
+    world = World()
+    for n in range(25):
+        world.asks(f"s{n}.test", 2.0, 1)
+    held = world.asks("held.test", 0.0, 20)
+    held.hold(world.job.now() + 50.0, "retry_after")
+    world.asks("s7.test", 2.0, 3)
+    line = world.line()
+    assert "The slowest: s7.test, 2 s between requests, as the site asks, 4 queued, about 8 s to go." in line
+    assert line.endswith(" Longer: held.test, 20 queued, about 50 s to go.")
+    assert "longest" not in line
+
+
+def test_what_waits_in_the_downloader_only_may_be_the_slowest() -> None:
+    world = World()
+    world.asks("pages.test", 0.3, 8)
+    world.asks("media.test", 1.5)
+    for n in range(3):
+        world.job.under_way.enter(n, "media slot", "media.test", from_queue=False)
+    line = world.line()
+    assert line.startswith(
+        "Waiting for 2 hosts (2 asked by robots.txt), 11 requests queued. The slowest: media.test, 1.5 s"
+    )
+    assert "asks, 3 queued, about 5 s to go." in line
+
+
+def test_a_slot_of_several_hosts_waits_for_the_one_that_is_next_and_promises_no_time() -> None:
+    """Whoever came into it first; how many of its requests are whose nobody has counted."""
+    world = World()
+    world.asks("fast.test", 0.0, 2, slot="s")
+    world.asks("slow.test", 30.0, 4, slot="s")
+    assert world.line() == ""
+    for _ in range(2):
+        request = world.queue.pop()
+        assert request is not None
+        assert "fast.test" in request.url
+        world.job.under_way.sent(request)
+        world.job.left(request)
+    world.asks("fast.test", 0.0, 3, slot="s")
+    assert world.queue.pop() is None
+    assert world.line() == (
+        "Waiting for 1 host (1 asked by robots.txt), 7 requests queued. The slowest: slow.test, 30 s between requests,"
+        " as the site asks, 7 queued with those of other hosts."
+    )
+
+
+def test_a_host_in_several_slots_is_one_host() -> None:
+    world = World()
+    for slot in ("a", "b", ""):
+        world.asks("two.test", 0.4, 4, slot=slot)
+    assert world.line() == (
+        "Waiting for 1 host (1 asked by robots.txt), 12 requests queued. The slowest: two.test, 0.4 s between requests,"
+        " as the site asks, 12 queued, about 5 s to go."
+    )
+    paced = World({"DOWNLOAD_DELAY": 2.0})
+    for slot in ("a", "b"):
+        paced.asks("two.test", 0.0, 4, slot=slot)  # a pace for each
+    assert paced.line().endswith(" The slowest: two.test, 2 s between requests, 8 queued, about 8 s to go.")
+
+
+def test_no_time_is_promised_for_a_host_whose_robots_txt_could_not_be_read() -> None:
+    """It may ask for any delay then, or refuse everything."""
+    world = World()
+    world.asks("dead.test", 0.0, 500).hold(world.job.now() + 5.0, "robots_unreachable")
+    assert re.search(r" The last: dead\.test, 500 queued, not before \d\d:\d\d:\d\d\.$", world.line())
+    world.asks("dead.test", 2.0)  # of an earlier day
+    assert re.search(
+        r" The slowest: dead\.test, 2 s between requests, as the site asks, 500 queued, not before \S+\.$", world.line()
+    )
+
+
+def test_requests_over_the_limit_of_their_host_take_no_time() -> None:
+    world = World({"SCOUR_MAX_REQUESTS_PER_DOMAIN": 10})
+    world.asks("lim.test", 3.0, 500)
+    world.job.pace.counts["lim.test"] = 8
+    assert world.line().endswith(" as the site asks, 500 queued, 2 more may go, about 6 s to go.")
+    world.job.pace.counts["lim.test"] = 10
+    assert world.line().endswith(" as the site asks, 500 queued, no more may go.")
+
+
+def test_autothrottle_is_called_by_its_name() -> None:
+    world = World({"AUTOTHROTTLE_ENABLED": True, "DOWNLOAD_DELAY": 1.0})
+    world.asks("a.test", 0.0, 2)
+    assert world.line().startswith("Waiting for 1 host (1 paced by AutoThrottle), 2 requests queued.")
+
+
 def world(hosts: int) -> PaceLineExtension:
     """A queue with this many hosts, each with a delay and two requests, and the extension that has seen it fill."""
-    crawler = get_crawler(Spider, {"TELNETCONSOLE_ENABLED": False})
-    crawler.spider = Spider(name="world")
-    crawler.engine = SimpleNamespace(downloader=Downloader(crawler), _slot=None)  # type: ignore[assignment]
-    job = job_of(crawler)
-    extension = PaceLineExtension(crawler, 60.0)
-    queue = PolitePriorityQueue.from_crawler(crawler, downstream_queue_cls=FifoMemoryQueue, key="")
+    made = World()
     for n in range(hosts):
-        clock = job.pace.clock(f"h{n}.test", job.now())
-        clock.ask("robots.txt", 10.0 + (n + 1) / hosts)
-        for m in range(2):
-            queue.push(Request(f"http://h{n}.test/{m}"))
+        clock = made.asks(f"h{n}.test", 10.0 + (n + 1) / hosts, 2)
         if n % 10 == 0:
-            clock.hold(job.now() + 600.0 + n, "retry_after")
-    return extension
+            clock.hold(made.job.now() + 600.0 + n, "retry_after")
+    return made.extension
 
 
 def cost_s(extension: PaceLineExtension) -> float:
