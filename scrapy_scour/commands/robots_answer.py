@@ -14,7 +14,6 @@ from scrapy import Request
 from scrapy_scour.commands.robots_identity import NO_SITE, Identity, asked_as, identity_of
 from scrapy_scour.commands.robots_site import File, Site, Sites, engine_of
 from scrapy_scour.policy.access import Means
-from scrapy_scour.policy.robots import Robots
 from scrapy_scour.policy.urls import origin_of, without_userinfo
 from scrapy_scour.policy.verdict import Verdict
 from scrapy_scour.stores.robots import Failed, Known
@@ -151,9 +150,13 @@ class Explainer:
             answer = self._judged(url, request, found, site)
         except Exception as error:  # of a parser of the user's own: it permits nothing
             return Answer(_shown(url), UNKNOWN, f"the robots.txt check failed: {type(error).__name__}: {error}")
-        robots = engine_of(found)
         if self._all_agents:
-            answer = replace(answer, agents=tuple(_for_agents(robots, request.url, site.named)) if robots else ())
+            told = site.all_agents.say(request.url) if site.all_agents is not None else ()
+            agents = (
+                ForAgent(name, ALLOWED if allowed else REFUSED, line, rule, delay)
+                for name, allowed, line, rule, delay in told
+            )
+            answer = replace(answer, agents=tuple(agents))
         return answer
 
     def _judged(self, url: str, request: Request, found: Known | Failed, site: Site) -> Answer:
@@ -163,11 +166,14 @@ class Explainer:
             reason = f"robots.txt could not be read: {site.file.problem}; until it can, a crawl fetches no page here"
             return Answer(_shown(url), UNKNOWN, reason, site=site)
         verdict, aside = self._verdict(url, request, found)
-        line, rule = _deciding(verdict, site.group)
         if verdict and site.too_slow is not None:
             return Answer(_shown(url), REFUSED, f"{site.too_slow.reason} ({site.too_slow.source})", site=site)
-        reason = verdict.source or self._unruled(request, found, site)
-        reason += (f": {rule}" if rule else "") + aside
+        unruled = ""
+        if not verdict.source:
+            verdict = self._allowing(url, request, found)
+            unruled = "" if verdict.source else self._unruled(request, found, site)
+        line, rule = _deciding(verdict, site.group)
+        reason = (unruled or verdict.source) + (f": {rule}" if rule else "") + aside
         return Answer(_shown(url), ALLOWED if verdict else REFUSED, reason, line, rule, site)
 
     def _verdict(self, url: str, request: Request, found: Known) -> tuple[Verdict, str]:
@@ -184,6 +190,14 @@ class Explainer:
             return written, f"; a crawl asks for {without_userinfo(request.url)}, which is allowed"
         # A crawl need not know which line allows it.
         return robots.verdict(request.url, self.identity.token, ignore_wildcard=ignore), ""
+
+    def _allowing(self, url: str, request: Request, found: Known) -> Verdict:
+        """The Allow that permits a URL where no Disallow speaks against it, as written or as a crawl asks."""
+        robots, token = engine_of(found), self.identity.token
+        if robots is None or not robots.verdict(request.url, token):
+            return Verdict(True)
+        written = robots.allowing(url, token)
+        return written if written.source else robots.allowing(request.url, token)
 
     def _unruled(self, request: Request, found: Known, site: Site) -> str:
         """Why a URL is allowed that no rule speaks about."""
@@ -220,12 +234,3 @@ def _deciding(verdict: Verdict, group: str | None) -> tuple[int | None, str | No
     if not found:
         return None, None
     return int(found[1]), verdict.reason.removesuffix(f" (group {group})")
-
-
-def _for_agents(robots: Robots, url: str, names: tuple[str, ...]) -> list[ForAgent]:
-    found = []
-    for name in names:
-        verdict = robots.verdict(url, name)
-        line, rule = _deciding(verdict, robots.group_label(name))
-        found.append(ForAgent(name, ALLOWED if verdict else REFUSED, line, rule, robots.delay(name)))
-    return found

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
+from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
+from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
+from scrapy.utils.misc import load_object
 from scrapy.utils.python import to_unicode
 
+from scrapy_scour import compat
+from scrapy_scour.policy.agents import product_token
 from scrapy_scour.policy.urls import octets_of
 
 if TYPE_CHECKING:
@@ -31,27 +36,49 @@ class Identity:
 
 def identity_of(job: Job, agent: str | None) -> Identity:
     """Whom a request of this crawl is sent as, or the ``agent`` that was asked about instead."""
-    settings, spider = job.crawler.settings, job.crawler.spider
+    settings = job.crawler.settings
     if agent is not None:
         return Identity(agent, "--agent", job.permission.token_of(asked_as(NO_SITE, agent)), "--agent")
-    headers = {str(k).lower(): v for k, v in (settings.getdict("DEFAULT_REQUEST_HEADERS") or {}).items()}
-    bot = job.settings.bot_user_agent
-    setting = "USER_AGENT"
-    if bot is not None and settings["USER_AGENT"] == str(bot):
-        setting = "SCOUR_BOT_USER_AGENT"
-    elif not settings.getpriority("USER_AGENT"):
-        setting = "USER_AGENT (Scrapy's default)"
-    header, source = "", "no User-Agent is set"
-    for value, name in (
-        (headers.get("user-agent"), "DEFAULT_REQUEST_HEADERS"),
-        (getattr(spider, "user_agent", None), "the spider's user_agent"),
-        (settings["USER_AGENT"], setting),
-    ):
-        if value and isinstance(value, (str, bytes)):
-            header, source = to_unicode(value, errors="surrogateescape"), name
-            break
+    header, source = _sent_by(job)
     token = job.permission.token_of(asked_as(NO_SITE, header))
-    return Identity(header, source, token, "ROBOTSTXT_USER_AGENT" if settings["ROBOTSTXT_USER_AGENT"] else source)
+    name = settings["ROBOTSTXT_USER_AGENT"]
+    return Identity(header, source, token, "ROBOTSTXT_USER_AGENT" if name and token == product_token(name) else source)
+
+
+def _sent_by(job: Job) -> tuple[str, str]:
+    """The User-Agent that Scrapy's own middlewares give to a request, as far as they are enabled, and where from.
+
+    A project's subclass of one counts as the stock one: what it does may be meant for requests that are sent.
+    """
+    crawler, request = job.crawler, Request(NO_SITE)
+    source = "no User-Agent is set"
+    for component, _ in compat.enabled_components(crawler.settings, "DOWNLOADER_MIDDLEWARES"):
+        cls = load_object(component)
+        if not isinstance(cls, type):
+            continue
+        if issubclass(cls, DefaultHeadersMiddleware):
+            DefaultHeadersMiddleware.from_crawler(crawler).process_request(request)
+            said = "DEFAULT_REQUEST_HEADERS"
+        elif issubclass(cls, UserAgentMiddleware):
+            agent, said = _of_spider_or_setting(job)
+            UserAgentMiddleware(agent).process_request(request)
+        else:
+            continue
+        if "User-Agent" in request.headers:
+            source = said
+            break
+    return to_unicode(request.headers.get("User-Agent") or b"", errors="surrogateescape"), source
+
+
+def _of_spider_or_setting(job: Job) -> tuple[Any, str]:
+    settings, spider = job.crawler.settings, job.crawler.spider
+    bot = job.settings.bot_user_agent
+    if hasattr(spider, "user_agent"):
+        return getattr(spider, "user_agent", None), "the spider's user_agent"
+    if bot is not None and settings["USER_AGENT"] == str(bot):
+        return settings["USER_AGENT"], "SCOUR_BOT_USER_AGENT"
+    default = "" if settings.getpriority("USER_AGENT") else " (Scrapy's default)"
+    return settings["USER_AGENT"], f"USER_AGENT{default}"
 
 
 def asked_as(url: str, header: str) -> Request:

@@ -10,6 +10,7 @@ from scrapy_scour.policy import robots_lines as lines
 from scrapy_scour.policy.access import Means
 from scrapy_scour.policy.pacing import asked_delay
 from scrapy_scour.policy.robots import Robots
+from scrapy_scour.policy.robots_agents import Agents
 from scrapy_scour.policy.urls import octets_of, origin_of, without_userinfo
 from scrapy_scour.policy.verdict import Verdict
 from scrapy_scour.stores.robots import Failed, Known
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Origins whose facts are remembered.
 _MOST_SITES = 1000
+#: The same where all crawlers that a file names are asked for: their rules are kept.
+_MOST_WITH_AGENTS = 50
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Site:
     sitemaps: tuple[str, ...] = ()
     warnings: tuple[Warned, ...] = ()
     too_slow: Verdict | None = None
-    named: tuple[str, ...] = ()
+    all_agents: Agents | None = None
 
 
 class Sites:
@@ -81,7 +84,7 @@ class Sites:
         kept = self._sites.pop(origin, None)
         site = kept[1] if kept is not None and kept[0] is found else self._read_site(request, found)
         self._sites[origin] = found, site
-        if len(self._sites) > _MOST_SITES:
+        if len(self._sites) > (_MOST_WITH_AGENTS if self._all_agents else _MOST_SITES):
             self._sites.popitem(last=False)
         if self._file is None and isinstance(found, Known):
             site = replace(site, file=replace(site.file, age=round(self._job.now() - found.at, 3)))
@@ -109,7 +112,7 @@ class Sites:
                 request_rate={"requests": rate.requests, "seconds": rate.seconds} if rate else None,
                 sitemaps=tuple(robots.sitemaps),
                 warnings=tuple(_warnings(robots)),
-                named=tuple(agents_in(robots)) if self._all_agents else (),
+                all_agents=Agents(robots.text) if self._all_agents else None,
             )
         if not kept.verdict:
             return replace(site, delay=asked_s, delay_from=source, too_slow=kept.verdict)
@@ -159,22 +162,8 @@ def engine_of(found: Known | Failed) -> Robots | None:
 
 def _warnings(robots: Robots) -> list[Warned]:
     found = [Warned(*warning) for warning in robots.warnings()]
-    text = robots._text
+    text = robots.text
     if text.lstrip()[:1] == b"<":
         at = len(text) - len(text.lstrip())
         found.insert(0, Warned(lines.line_number(text, at), "this looks like a web page, not like a robots.txt"))
     return found
-
-
-def agents_in(robots: Robots) -> list[str]:
-    """The names that the file speaks to, in lower case and in its order; ``*`` last."""
-    text = robots._text
-    sections = lines.Sections(text)
-    named: dict[str, None] = {}
-    for number in sections.all():
-        start = sections.value_at(number)
-        end = text.find(b"\n", start)
-        value = lines.without_comment(text[start : len(text) if end < 0 else end])
-        named[lines.agent_of(value).decode("utf-8", "surrogateescape")] = None
-    named.pop("*", None)
-    return [*named, "*"]

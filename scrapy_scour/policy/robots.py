@@ -211,6 +211,11 @@ class Robots:
         return lines.written(self._text, label_at) if label_at else None
 
     @property
+    def text(self) -> bytes:
+        """The file as it is read: without a byte order mark, each line led in by one LF."""
+        return self._text
+
+    @property
     def is_empty(self) -> bool:
         """Whether the file has no rule for anybody: an empty file, an HTML page, empty Disallow lines."""
         sections = lines.Sections(self._text)

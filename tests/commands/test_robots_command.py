@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from scrapy_scour.commands.robots_input import LONGEST_LINE, Lines
 from scrapy_scour.commands.robots_text import WIDTH, printable
 from scrapy_scour.policy.agents import product_token
 from scrapy_scour.policy.robots import parse
-from tests.support.crawl import DNS_RESOLVER_SETTING, ROOT, process_environment, run_scrapy, write_project
+from tests.support.crawl import DNS_RESOLVER_SETTING, ROOT, crawl, process_environment, run_scrapy, write_project
 from tests.support.resolver import ProcessResolver
 from tests.support.site import Answer, Sites, hang, redirect, unused_port
 
@@ -68,6 +69,7 @@ KEYS = [
     "agents",
     "notes",
 ]
+USER_AGENT_MIDDLEWARE = "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Ask = Callable[..., "tuple[int, list[dict[str, Any]]]"]
 
@@ -169,6 +171,8 @@ def test_every_expectation_comes_out_of_the_command_as_out_of_the_engine() -> No
             assert said["verdict"] == "unknown"
             continue
         engine = parse(rules).verdict(row["url"], said["token"])
+        if engine and not engine.source and not said["reason"].startswith("robots.txt itself"):
+            engine = parse(rules).allowing(row["url"], said["token"])
         source = "" if said["line"] is None else f"robots.txt line {said['line']}"
         if ({"allowed": True, "refused": False}[said["verdict"]], source) != (engine.allowed, engine.source):
             wrong.append(row["id"])
@@ -272,11 +276,14 @@ def test_the_documentation_names_the_keys_of_the_json_form() -> None:
         ("User-agent: a\nDisallow: /", "/x", "robots.txt has no group for testbot and none for *"),
         (RULES, "/robots.txt", "robots.txt itself is always allowed (RFC 9309 2.2.2)"),
         ("User-agent: testbot\nAllow: /x\nDisallow: /", "/x", "robots.txt line 2: Allow: /x"),
+        ("User-agent: *\nAllow: /\nAllow: /abs", "/abs/1", "robots.txt line 3: Allow: /abs"),
+        ("User-agent: *\nAllow: /abs", "/x", "no rule of the group * matches"),
     ],
 )
 def test_an_allowed_url_has_a_reason_too(ask: Ask, rules: str, url: str, reason: str) -> None:
     status, (one,) = ask(rules, url, "--agent", "testbot")
     assert (status, one["verdict"], one["reason"]) == (0, "allowed", reason)
+    assert f"robots.txt line {one['line']}: {one['rule']}" == reason or one["line"] is one["rule"] is None
 
 
 def test_a_url_is_refused_when_it_is_refused_as_written_though_scrapy_asks_for_another_spelling(ask: Ask) -> None:
@@ -294,6 +301,15 @@ def test_a_url_is_refused_when_it_is_refused_as_written_though_scrapy_asks_for_a
         ({"USER_AGENT": BOT, "ROBOTSTXT_USER_AGENT": "other"}, "other", "ROBOTSTXT_USER_AGENT"),
         ({"SCOUR_BOT_USER_AGENT": "mybot/2"}, "mybot", "SCOUR_BOT_USER_AGENT"),
         ({"USER_AGENT": "Mozilla/5.0 (X11)"}, None, "USER_AGENT"),
+        ({"USER_AGENT": ["a/1", "b/1"]}, "b", "USER_AGENT"),
+        ({"USER_AGENT": ["a/1", "b/1"], "ROBOTSTXT_USER_AGENT": "other"}, "b", "USER_AGENT"),
+        (
+            {"USER_AGENT": BOT, "DEFAULT_REQUEST_HEADERS": {b"User-Agent": ["x/1", "y/1"]}},
+            "y",
+            "DEFAULT_REQUEST_HEADERS",
+        ),
+        ({"USER_AGENT": BOT, "DEFAULT_REQUEST_HEADERS": {"User-Agent": ""}}, None, "DEFAULT_REQUEST_HEADERS"),
+        ({"USER_AGENT": BOT, "DOWNLOADER_MIDDLEWARES": {USER_AGENT_MIDDLEWARE: None}}, None, "no User-Agent is set"),
     ],
 )
 def test_the_token_is_told_with_the_setting_it_comes_from(
@@ -301,7 +317,24 @@ def test_the_token_is_told_with_the_setting_it_comes_from(
 ) -> None:
     _, (one,) = ask(RULES, "/", settings=settings)
     assert (one["token"], one["token_from"]) == (token, source)
-    assert any("no product token" in note for note in one["notes"]) is (token is None)
+    assert any("no product token" in note for note in one["notes"]) is (token is None and one["agent"] != "")
+
+
+async def test_the_agent_is_the_one_that_a_crawl_sends(ask: Ask, sites: Sites) -> None:
+    site = sites()
+    site.robots("")
+    for settings in (
+        {"USER_AGENT": 5},
+        {"USER_AGENT": ["a/1", "b/1"]},
+        {"DEFAULT_REQUEST_HEADERS": {b"User-Agent": ["x/1"]}},
+        {"DEFAULT_REQUEST_HEADERS": {"User-Agent": None}},
+        {"DEFAULT_REQUEST_HEADERS": {"User-Agent": ""}},
+    ):
+        _, (one,) = ask(RULES, "/", settings={"USER_AGENT": BOT, **settings})
+        await crawl([site.url("/")], settings)
+        page, seen = site.log.pop(), site.log.pop()
+        assert [page.path, seen.path] == ["/", "/robots.txt"]
+        assert one["agent"] == (page.header("User-Agent") or "") == (seen.header("User-Agent") or "")
 
 
 def test_agent_stands_above_every_setting(ask: Ask) -> None:
@@ -366,6 +399,8 @@ def test_a_file_over_the_size_limit_is_told_as_truncated(ask: Ask) -> None:
 def test_all_agents_answers_for_each_name_in_the_file_and_the_exit_status_for_ours_only(
     ask: Ask, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    status, (one,) = ask("User-agent: a\nAllow: /abs", "/abs", "--agent", "third", "--all-agents")
+    assert [(a["token"], a["line"], a["rule"]) for a in one["agents"]] == [("a", 2, "Allow: /abs"), ("*", None, None)]
     status, (one,) = ask(RULES, "/bots/", "--agent", "third", "--all-agents")
     assert (status, one["verdict"]) == (0, "allowed")
     assert [(a["token"], a["verdict"], a["line"], a["rule"], a["delay"]) for a in one["agents"]] == [
@@ -377,6 +412,40 @@ def test_all_agents_answers_for_each_name_in_the_file_and_the_exit_status_for_ou
     said = capsys.readouterr().out
     assert "refused for testbot, other by line 7: Disallow: /bots/, delay 10 s" in said
     assert "allowed for *, no rule matches, delay 2 s" in said
+
+
+def test_each_crawler_that_a_real_file_names_is_told_what_the_engine_says_to_it(ask: Ask) -> None:
+    if not CORPUS.exists():
+        pytest.skip("shared/corpus is not beside the project")
+    named = 0
+    for path in sorted(CORPUS.iterdir())[::150]:
+        rules = path.read_bytes()
+        for url in ("http://a.test/search?q=1", "http://a.test/robots.txt", "http://a.test/a/b.pdf"):
+            _, (one,) = ask(rules, url, "--all-agents")
+            assert one["agents"][-1]["token"] == "*"
+            for agent in one["agents"]:
+                robots = parse(rules)
+                verdict = robots.verdict(url, agent["token"])
+                if not verdict.source and not url.endswith("/robots.txt"):
+                    verdict = robots.allowing(url, agent["token"])
+                line = f"robots.txt line {agent['line']}" if agent["line"] else ""
+                told = (agent["verdict"] == "allowed", line, agent["delay"])
+                assert told == (verdict.allowed, verdict.source, robots.delay(agent["token"]))
+                named += 1
+    assert named > 100
+
+
+def test_a_file_that_names_very_many_crawlers_is_read_once(ask: Ask) -> None:
+    group = "User-agent: bot{0}\nUser-agent: other{0}\nCrawl-delay: {0}\nDisallow: /{0}/\n"
+    groups = "".join(group.format(n) for n in range(200))
+    run = "".join(f"User-agent: many{n}\n" for n in range(1000)) + "Disallow: /many\n"
+    began = time.process_time()
+    _, said = ask(groups + run, *(f"/{n}/x" for n in range(40)), "--all-agents")
+    assert time.process_time() - began < 10.0
+    for n, one in enumerate(said):
+        assert [a["token"] for a in one["agents"] if a["verdict"] == "refused"] == [f"bot{n}", f"other{n}"]
+        assert len(one["agents"]) == 1401
+        assert (one["agents"][2 * n + 1]["rule"], one["agents"][2 * n + 1]["delay"]) == (f"Disallow: /{n}/", n)
 
 
 def test_a_parser_of_the_users_own_is_asked_instead(ask: Ask) -> None:
