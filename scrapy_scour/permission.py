@@ -329,11 +329,12 @@ class Permission:
         clock = self._job.clock_of(request)
         if clock is None:
             return
-        first = not clock.asked_s
-        if clock.ask((origin, self.token_of(request)), seconds):
+        unsaid = not clock.asked_by  # nobody has, in this run: an earlier one may have remembered the same
+        changed = clock.ask((origin, self.token_of(request)), seconds)
+        if changed or (unsaid and 0.0 < seconds == clock.asked_s):
             clock.asked_by = f"{origin} {source}"
             self._job.count.largest(stats.DELAY_MAX, clock.asked_s)
-            if first:
+            if unsaid:
                 self._job.count.add(stats.DELAY_HOSTS)
 
     def _once(self, key: Any, message: str, *args: Any) -> bool:

@@ -178,9 +178,15 @@ async def test_a_resumed_job_knows_what_waits_on_disk(site: Site, tmp_path: Path
     before = await crawl(requests, {"CLOSESPIDER_PAGECOUNT": 2}, jobdir=tmp_path)  # the robots.txt and a page
     left = before.stats["scheduler/enqueued/disk"] - before.stats["scheduler/dequeued/disk"]
     assert left >= 2
-    after = await crawl([], OFTEN, jobdir=tmp_path)
+    after = await crawl([], {**OFTEN, "SCOUR_REPORT_FILE": tmp_path / "report.html"}, jobdir=tmp_path)
     assert len(after.responses) == left
     assert f"Waiting for 1 host (1 asked by robots.txt), {left} requests queued." in lines(after)[0]
+    # It reads robots.txt itself, which says what was remembered: line, stats, summary and report all know.
+    said = f"{site.url('').rstrip('/')} robots.txt line 2"
+    assert f"0.3 s between requests, as {said} asks" in lines(after)[-1]
+    assert (after.stats["scour/delay/hosts"], after.stats["scour/delay/max"]) == (1, 0.3)
+    assert [record for record in after.log if f"0.3 s between requests, as {said} asks." in record.getMessage()]
+    assert said in (tmp_path / "report.html").read_text()
     assert_nothing_is_left(extension_of(after))
 
 
