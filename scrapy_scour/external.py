@@ -103,7 +103,7 @@ class PoliteFetcher:
         if seconds > job.settings.retry_after_max:
             job.give_up(clock, Pause(seconds, seconds, True, f"it asks to be left alone for {seconds:g} s"))
         else:
-            job.count.add(stats.HOLD, NAMED_BY_HOST)
+            job.count_hold(clock, NAMED_BY_HOST)
 
     def _request(self, job: Job, url: str, user_agent: str | bytes | None, allow_offsite: bool) -> Request:
         agent = self._crawler.settings["USER_AGENT"] if user_agent is None else user_agent

@@ -115,6 +115,7 @@ class Job:
         self.on_entered: list[Callable[[Request], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float], None]] = []
+        self.on_hold: list[Callable[[HostClock, str], None]] = []
         self.on_lost: list[Callable[[Request, OutOfScope], None]] = []
         self._hosts: dict[str, tuple[str, bool]] = {}
         self._asked_of: tuple[Request | None, Any, str] = (None, None, "")
@@ -322,6 +323,12 @@ class Job:
                 url=without_userinfo(self.real_url(request)),
                 trail=request.meta.get("redirect_urls", ()),
             )
+
+    def count_hold(self, clock: HostClock, why: str) -> None:
+        """Count that the host is left alone, once for each time that it has to be."""
+        self.count.add(stats.HOLD, why)
+        for listener in self.on_hold:
+            listener(clock, why)
 
     def give_up(self, clock: HostClock, decided: Pause) -> None:
         """Let the host's requests fail, those that wait in the downloader at once, or stop the crawl.

@@ -404,7 +404,7 @@ class Permission:
         job = self._job
         clock = job.pace.clock(job.host_of(request), job.now())
         if failed.not_before > max(job.now(), clock.held_until):
-            job.count.add(stats.HOLD, "robots_unreachable")
+            job.count_hold(clock, "robots_unreachable")
             clock.hold(failed.not_before, "robots_unreachable", probe=False)
 
 

@@ -39,7 +39,8 @@ def report(text: str, hosts: int = 1) -> ReportData:
         for at in range(4):
             histories.sent(host, float(at), 1.0 if at else None, 0.5, text)
         histories.refused(host, "other")
-        histories.held(host, 1.0, 2.0, text)
+        histories.held(host, 1.0, 2.0)
+        histories.hold(host, text)
         histories.of(host).given_up = text
     refusals.add("other", text, text)
     return ReportData(
@@ -110,7 +111,7 @@ def test_ten_thousand_hosts_are_the_worst_and_one_row_for_the_sums_of_the_others
             refusals.add("not_found", "status 404", f"http://{host}/x")
     histories.sent("worst.test", 9.0, 0.1, 5.0, "robots.txt line 2")
     histories.sent("held.test", 1.0, None, 0.0, "")
-    histories.held("held.test", 1.0, 2.0, "retry_after")
+    histories.hold("held.test", "retry_after")
     histories.refused("never.test", "dns")
     refused = sum(n % 3 for n in range(10_000))
     requests = sum(n % 5 + 1 for n in range(10_000)) + 2

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
-from scrapy_scour import compat, stats
+from scrapy_scour import compat
 from scrapy_scour.job import job_of
 from scrapy_scour.permission import CRAWL_DELAYS
 from scrapy_scour.policy.pacing import asked_delay
@@ -211,7 +211,7 @@ class PacingExtension:
         if decided.give_up_s is not None:
             job.give_up(clock, decided)
         elif new:
-            job.count.add(stats.HOLD, why)
+            job.count_hold(clock, why)
             logger.info(
                 "%s answered %d: the host is left alone for %g s (%s).",
                 clock.host,
@@ -226,5 +226,5 @@ class PacingExtension:
         if not self._backoff or request.meta.get("dont_retry"):
             return
         if clock.failed(now, job.began_at.get(request, now)):
-            job.count.add(stats.HOLD, "backoff")
+            job.count_hold(clock, "backoff")
         clock.hold(now + backoff_s(self._backoff, clock.failures), "backoff", probe=False)

@@ -49,6 +49,7 @@ class ReportExtension:
         self._began_at = job.wall()
         self._reason = ""
         job.on_dispatched.append(self._dispatched)
+        job.on_hold.append(self._hold)
         job.pace.listeners.append(self._clock_changed)
         job.outcomes.on_page.append(self._page)
         for handler, signal in (
@@ -85,10 +86,13 @@ class ReportExtension:
 
     def _clock_changed(self, clock: HostClock) -> None:
         now = self.job.now()
-        if clock.held_until > now:
-            self.histories.held(clock.host, now - self._began, clock.held_until - self._began, clock.held_why)
         if clock.given_up_until > now:
             self.histories.given_up(clock.host, now - self._began, clean_reason(clock.given_up_why))
+        elif clock.held_until > now:
+            self.histories.held(clock.host, now - self._began, clock.held_until - self._began)
+
+    def _hold(self, clock: HostClock, why: str) -> None:
+        self.histories.hold(clock.host, why)
 
     def _page(self, request: Request) -> None:
         self.histories.of(self.job.host_of(request)).pages += 1

@@ -25,8 +25,6 @@ MOST_SPANS = 32
 MOST_SHORT = 16
 #: A gap counts as too short when it is shorter than the asked delay by more than this: clocks are not exact.
 TOLERANCE_S = 0.02
-#: A hold and the giving up that it belongs to are noted by one answer, so no more than this apart.
-WITH_IT_S = 0.05
 #: Different reasons kept of one category, and examples of one reason; the others are counted.
 MOST_REASONS = 20
 MOST_EXAMPLES = 5
@@ -47,7 +45,7 @@ class HostHistory:
     for none, and the line that says so. ``smallest_s``: the shortest time from the end of a transfer to the next
     dispatch, 0.0 when they overlapped, None while there was none. ``too_short``: gaps below the delay that was asked
     then, ``shorts`` some of them as (time, gap). ``held``: how often it was left alone, by reason; ``held_s`` for how
-    long in all; ``spans`` when (begin, end); ``last_hold`` when the last began and why. ``given_up``: why its
+    long in all, to its end even if that is after the crawl's; ``spans`` when (begin, end). ``given_up``: why its
     requests failed, "" when they did not. ``times``, ``gaps``: the moments kept, ``NO_GAP`` for the gap of the first.
     """
 
@@ -62,7 +60,6 @@ class HostHistory:
         "held_s",
         "held_until",
         "host",
-        "last_hold",
         "pages",
         "refused",
         "requests",
@@ -87,7 +84,6 @@ class HostHistory:
         self.held_s = 0.0
         self.held_until = float("-inf")
         self.spans: list[tuple[float, float]] | None = None
-        self.last_hold: tuple[float, str] | None = None
         self.given_up = ""
         self.times: array[float] | None = None
         self.gaps: array[float] | None = None
@@ -103,6 +99,10 @@ class HostHistory:
     def holds(self) -> int:
         """How often it was left alone."""
         return self.held.total() if self.held else 0
+
+    def held_within(self, end_s: float) -> float:
+        """For how long it was left alone, up to the end of the crawl."""
+        return max(self.held_s - max(self.held_until - end_s, 0.0), 0.0)
 
     @property
     def rank(self) -> tuple[float, ...]:
@@ -240,18 +240,23 @@ class Histories:
             history.refused = Counter()
         history.refused[category] += 1
 
-    def held(self, host: str, now_s: float, until_s: float, why: str) -> None:
-        """The host is left alone until then. While it is already, that is one hold that became longer."""
+    def hold(self, host: str, why: str) -> None:
+        """Count that the host is left alone once more; for how long, :meth:`held` is told."""
+        history = self.of(host)
+        if history.held is None:
+            history.held = Counter()
+        history.held[why] += 1
+
+    def held(self, host: str, now_s: float, until_s: float) -> None:
+        """The host is left alone until then. While it is already, that time becomes longer."""
         history = self.of(host)
         begin = max(now_s, history.held_until)
         if until_s <= begin:
             return
         history.held_s += until_s - begin
-        if history.held is None or history.spans is None:
-            history.held, history.spans = Counter(), []
+        if history.spans is None:
+            history.spans = []
         if begin == now_s:
-            history.held[why] += 1
-            history.last_hold = (begin, why)
             if len(history.spans) < MOST_SPANS:
                 history.spans.append((begin, until_s))
         elif history.spans and history.spans[-1][1] == history.held_until:
@@ -259,14 +264,18 @@ class Histories:
         history.held_until = until_s
 
     def given_up(self, host: str, now_s: float, why: str) -> None:
-        """The host's requests fail from now on. The hold that came with it is no hold: nothing waits for its end."""
+        """The host's requests fail from now on: nothing waits for the end of a hold any more."""
         history = self.of(host)
         history.given_up = why
-        if history.held and history.last_hold and now_s - history.last_hold[0] <= WITH_IT_S:
-            _, why_held = history.last_hold
-            history.last_hold = None
-            history.held[why_held] -= 1
-            history.held += Counter()  # drops what has become 0
+        until = history.held_until
+        if until <= now_s:
+            return
+        history.held_s -= until - now_s
+        history.held_until = now_s
+        if history.spans and history.spans[-1][1] == until:
+            begin, _ = history.spans.pop()
+            if begin < now_s:
+                history.spans.append((begin, now_s))
 
     def _thin(self) -> None:
         self._most_of_one = max(self._most_of_one // 2, FEWEST_MOMENTS_OF_ONE)

@@ -135,6 +135,51 @@ async def test_what_still_waited_when_the_crawl_was_closed_is_in_it(site: Site, 
     assert int(read.tiles["requests without a page"] or 0) == result.stats["scour/outcomes"] > 0
 
 
+async def test_its_holds_are_those_of_the_stats_and_no_longer_than_the_crawl(sites: Sites, tmp_path: Path) -> None:
+    """Slow bodies, no time at all, a robots.txt that says later, one that cannot be read, and an end in between."""
+    slow, zero, later, closed, hang = sites.named("slow.test", "zero.test", "later.test", "closed.test", "hang.test")
+    for site in (slow, zero, later, closed, hang):
+        open_site(site)
+    slow.sequence("/", [Answer(b"x" * 20, 429, {"Retry-After": "0.3"}, piece=1, pause=0.02), Answer("page")])
+    zero.sequence("/", [Answer("later", 429), Answer("page")])
+    later.sequence("/robots.txt", [Answer("later", 429, {"Retry-After": "1"}), Answer("")])
+    closed.sequence("/robots.txt", [Answer("broken", 503), Answer("")])
+    hang.sequence("/", [Answer("later", 429, {"Retry-After": "30"})])
+    path = tmp_path / "report.html"
+    settings = {
+        "SCOUR_REPORT_FILE": path,
+        "SCOUR_RETRY_WAITS": [0, 0],
+        "SCOUR_ROBOTSTXT_WAITS": [0.3],
+        "CLOSESPIDER_TIMEOUT": 1.6,
+    }
+    result = await crawl([Request(site.url("/")) for site in sites.opened], settings)
+    read = Read(path)
+    counted = {key.rpartition("/")[2]: n for key, n in result.stats.items() if key.startswith("scour/hold/")}
+    assert set(counted) == {"retry_after", "retry_wait", "robots_unreachable"}
+    words = {"retry_after": "Retry-After", "retry_wait": "refusal for rate", "robots_unreachable": "robots.txt not"}
+    shown = " ".join(read.cell(str(site.name), "holds") for site in sites.opened)
+    for why, count in counted.items():
+        assert sum(map(int, re.findall(rf"(\d+) × {words[why]}", shown))) == count
+    assert read.tiles["holds"] == str(sum(counted.values()))
+    held = re.search(r"([\d.]+) s in all", read.cell("hang.test", "holds"))
+    assert held
+    assert 1.0 <= float(held[1]) <= float(str(read.tiles["time"]).split()[0])
+
+
+async def test_a_hold_of_an_earlier_run_is_shown_and_not_counted_again(site: Site, tmp_path: Path) -> None:
+    open_site(site).sequence("/0", [Answer("later", 429, {"Retry-After": "1"}), Answer("page")])
+    path = tmp_path / "report.html"
+    settings = {"SCOUR_REPORT_FILE": path, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    requests = [Request(site.url(f"/{n}")) for n in range(2)]
+    await crawl(requests, {**settings, "CLOSESPIDER_TIMEOUT": 0.4}, jobdir=tmp_path / "job")
+    result = await crawl([], settings, jobdir=tmp_path / "job")
+    assert len(result.responses) == 2
+    assert not [key for key in result.stats if key.startswith("scour/hold/")]
+    read = Read(path)
+    assert read.tiles["holds"] == "0"
+    assert re.fullmatch(r"[\d.]+ (s|ms) in all", read.cell(site.host, "holds"))
+
+
 async def test_a_host_that_is_given_up_says_so_and_its_holds_are_those_of_the_stats(site: Site, tmp_path: Path) -> None:
     open_site(site).default = Answer("later", 429, {"Retry-After": "0.2"})
     path = tmp_path / "report.html"

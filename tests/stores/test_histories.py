@@ -62,7 +62,7 @@ def test_all_hosts_together_keep_no_more_moments_than_the_bound() -> None:
 def test_past_the_most_hosts_those_with_the_least_to_tell_are_summed_and_nothing_is_lost() -> None:
     histories = Histories(most_hosts=100)
     histories.sent("held.test", 0.0, None, 0.0, "")
-    histories.held("held.test", 0.0, 5.0, "retry_after")
+    histories.hold("held.test", "retry_after")
     for n in range(1_000):
         host = f"h{n}.test"
         histories.sent(host, float(n), None, 1.0 if n % 2 else 0.0, "")
@@ -90,34 +90,36 @@ def test_a_gap_below_the_delay_that_was_asked_then_is_too_short() -> None:
     assert len(history.shorts) == MOST_SHORT
 
 
-def test_a_hold_that_becomes_longer_is_one_hold() -> None:
+def test_holds_are_counted_as_told_and_their_times_are_never_counted_twice() -> None:
     histories = Histories()
-    histories.held("a.test", 0.0, 2.0, "retry_after")
-    histories.held("a.test", 1.0, 2.0, "retry_after")
-    histories.held("a.test", 1.0, 5.0, "retry_wait")
-    histories.held("a.test", 7.0, 8.0, "backoff")
+    for why in ("retry_after", "retry_after", "backoff"):
+        histories.hold("a.test", why)
+    histories.held("a.test", 0.0, 2.0)
+    histories.held("a.test", 1.0, 2.0)
+    histories.held("a.test", 1.0, 5.0)
+    histories.held("a.test", 7.0, 8.0)
     history = histories.of("a.test")
-    assert history.held == {"retry_after": 1, "backoff": 1}
-    assert history.held_s == 6.0
+    assert history.held == {"retry_after": 2, "backoff": 1}
+    assert history.held_s == history.held_within(100.0) == 6.0
+    assert history.held_within(7.25) == 5.25  # no longer than the crawl
     assert history.spans == [(0.0, 5.0), (7.0, 8.0)]
     for n in range(100):
-        histories.held("a.test", 10.0 + n, 10.5 + n, "backoff")
-    assert (history.holds, len(history.spans)) == (102, MOST_SPANS)
+        histories.held("a.test", 10.0 + n, 10.5 + n)
+    assert (history.holds, len(history.spans), history.held_s) == (3, MOST_SPANS, 56.0)
 
 
-def test_the_hold_of_a_host_that_is_given_up_by_the_same_answer_is_none() -> None:
+def test_a_host_that_is_given_up_is_left_alone_no_longer() -> None:
+    """Its requests fail from then on: nothing waits for the end of the hold that came with it."""
     histories = Histories()
-    histories.held("a.test", 0.0, 2.0, "retry_after")
-    histories.held("a.test", 5.0, 7.0, "retry_after")
-    for _ in range(2):  # told again with every change of the clock
-        histories.given_up("a.test", 5.001, "it went on")
-    assert histories.of("a.test").held == {"retry_after": 1}
-    histories.held("b.test", 0.0, 9.0, "backoff")
-    histories.given_up("b.test", 3.0, "it went on")
-    assert histories.of("b.test").held == {"backoff": 1}
-    histories.held("c.test", 0.0, 9.0, "retry_after")
-    histories.given_up("c.test", 0.0, "it asked for too long")
-    assert not histories.of("c.test").held
+    histories.held("a.test", 0.0, 2.0)
+    histories.held("a.test", 5.0, 9.0)
+    for at in (6.0, 7.0):  # told again with every change of the clock
+        histories.given_up("a.test", at, "it went on")
+    assert histories.of("a.test").held_within(20.0) == 3.0
+    assert histories.of("a.test").spans == [(0.0, 2.0), (5.0, 6.0)]
+    histories.held("b.test", 1.0, 9_000.0)
+    histories.given_up("b.test", 1.0, "it asked for too long")
+    assert (histories.of("b.test").held_within(20.0), histories.of("b.test").spans) == (0.0, [])
 
 
 def test_reasons_and_examples_are_bounded_and_the_others_counted() -> None:
