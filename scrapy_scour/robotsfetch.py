@@ -83,6 +83,7 @@ class RobotsFetcher:
         self._parse = parse
         self._ids = count(1)
         self._under_way: dict[_Ticket, _Exchange] = {}
+        self._given_up = ""
 
     # What WireMiddleware and the others ask and tell
 
@@ -131,6 +132,10 @@ class RobotsFetcher:
             exchange.awaited = False
 
     # Fetching
+
+    def give_up(self, why: str) -> None:
+        """Wait for no answer any longer, not even for one that is under way: nobody wants it."""
+        self._given_up = why
 
     async def fetch(self, origin: Origin, asker: Request) -> Fetched:
         """Read the robots.txt of ``origin`` under the User-Agent of ``asker``."""
@@ -273,6 +278,8 @@ class RobotsFetcher:
     def _overdue(self, exchange: _Exchange) -> str:
         """Why the download is waited for no longer; "" while it is."""
         job, request, timeout = self._job, exchange.request, self._job.settings.robotstxt_timeout
+        if self._given_up:
+            return self._given_up
         if request is None:
             if job.now() - exchange.began_at > timeout:
                 return f"the middlewares did not let it pass within {timeout:g} s"

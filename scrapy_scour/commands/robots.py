@@ -21,6 +21,7 @@ class Command(ScrapyCommand):
     """Exit status: 0 all URLs are allowed, 1 some are refused, 2 it cannot be told (bad input included)."""
 
     requires_project = False
+    requires_crawler_process = False  # made when it is needed, where its failure can be told in one line
     _plan: Plan
 
     def syntax(self) -> str:
@@ -65,27 +66,29 @@ class Command(ScrapyCommand):
         )
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
-        super().process_options(args, opts)
         from scrapy_scour.commands import robots_plan, robots_settings
 
         assert self.settings is not None
         try:
+            super().process_options(args, opts)
             self._plan = robots_plan.plan(args, opts)
             robots_settings.prepare(self.settings, self._plan)
         except robots_plan.BadInput as error:
             self._stop(str(error))
-        self.requires_crawler_process = self._plan.file is None
+        except (OSError, ValueError) as error:  # of what is written here: --pidfile
+            self._stop(f"--pidfile {opts.pidfile}: {getattr(error, 'strerror', None) or error}")
 
     def run(self, args: list[str], opts: Namespace) -> None:
         from scrapy_scour.commands import robots_plan, robots_run
 
         assert self.settings is not None
         try:
-            self.exitcode = robots_run.run(self._plan, self.settings, self.crawler_process)
+            self.exitcode = robots_run.run(self._plan, self.settings)
         except robots_plan.BadInput as error:
             self._stop(str(error))
 
     @staticmethod
     def _stop(message: str) -> NoReturn:
-        sys.stderr.write(f"scrapy robots: {message}\n")
+        if sys.stderr is not None:
+            sys.stderr.write(f"scrapy robots: {' '.join(message.splitlines())}\n")
         sys.exit(2)

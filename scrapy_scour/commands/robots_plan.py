@@ -34,6 +34,11 @@ class Plan:
     arguments: dict[str, str] = field(default_factory=dict)
 
 
+def in_words(error: BaseException) -> str:
+    """An error of somebody else's in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+
+
 def plan(args: list[str], opts: Namespace) -> Plan:
     """Read the command line, or raise BadInput."""
     urls = list(args)
@@ -46,6 +51,8 @@ def plan(args: list[str], opts: Namespace) -> Plan:
             raise BadInput(f"there is no option {printable(url)}")
     if urls.count(STDIN) + (opts.file == STDIN) > 1:
         raise BadInput("standard input (-) can be read once only, for the URLs or for --file")
+    if opts.file == "":
+        raise BadInput("--file takes the name of a file (- for standard input)")
     if opts.agent is not None and (not opts.agent.strip() or not opts.agent.isprintable()):
         raise BadInput(f"--agent {opts.agent!r} is neither a name nor a User-Agent header")
     try:

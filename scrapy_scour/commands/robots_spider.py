@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
+from scrapy.spiderloader import get_spider_loader
 
-from scrapy_scour.commands.robots_plan import BadInput
+from scrapy_scour.commands.robots_plan import BadInput, in_words
 from scrapy_scour.commands.robots_settings import leave_out
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings, Settings
+    from scrapy.spiderloader import SpiderLoaderProtocol
+
+
+@contextmanager
+def loaded(name: str | None) -> Iterator[Callable[[SpiderLoaderProtocol], type[Spider] | None]]:
+    """Gives what finds the spider of this name, None for none; to be entered before the spiders are loaded.
+
+    Modules that cannot be imported are no reason to stop, and no reason to speak, unless the spider is not found.
+    """
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+
+        def load(loader: SpiderLoaderProtocol) -> type[Spider] | None:
+            if name is None:
+                return None
+            try:
+                return loader.load(name)
+            except KeyError:
+                said = (str(one.message) for one in warned if issubclass(one.category, RuntimeWarning))
+                causes = [text.rpartition("Could not load")[0].strip().rpartition("\n")[2] for text in said]
+                why = f" (a module of spiders cannot be imported: {'; '.join(filter(None, causes))})" if causes else ""
+                raise BadInput(f"there is no spider {name!r} here{why}") from None
+
+        yield load
+
+
+def spider_class(settings: BaseSettings, name: str | None) -> type[Spider] | None:
+    """The class of the spider of this name, None for none. Raises BadInput."""
+    with loaded(name) as load:
+        return load(get_spider_loader(settings)) if name is not None else None
 
 
 def asking_spider(
@@ -45,9 +78,8 @@ def asking_spider(
                     beside = Crawler(model, settings)
                     beside.settings = crawler.settings
                     spider.__dict__["_model"] = model.from_crawler(beside, **arguments)
-                except Exception as error:
-                    why = " ".join(str(error).split())
-                    raise BadInput(f"the spider {model.name} cannot be made: {type(error).__name__}: {why}") from error
+                except (Exception, SystemExit) as error:
+                    raise BadInput(f"the spider {model.name} cannot be made: {in_words(error)}") from error
             leave_out(crawler.settings)
             return spider
 

@@ -7,9 +7,11 @@ import base64
 import configparser
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from scrapy.robotstxt import RobotParser
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
-from scrapy_scour.commands import robots_plan, robots_run, robots_settings
+from scrapy_scour.commands import robots_offline, robots_plan, robots_run, robots_settings
 from scrapy_scour.commands.robots import Command
 from scrapy_scour.commands.robots_answer import Explainer
 from scrapy_scour.commands.robots_input import LONGEST_LINE, Lines
@@ -163,8 +165,8 @@ def test_every_expectation_comes_out_of_the_command_as_out_of_the_engine() -> No
             explainers[agent] = explainer_for(agent)
         explainer = explainers[agent]
         rules = octets(row)
-        known = robots_run.known_from_octets(explainer.job, rules)
-        answer = robots_run.answer_offline(explainer, as_argument(row["url"]), known)
+        known = robots_offline.known_from_octets(explainer.job, rules)
+        answer = robots_offline.answer_offline(explainer, as_argument(row["url"]), known)
         said = json.loads(json.dumps(answer.as_json(explainer.identity, explainer.notes)))
         if row["url"].startswith("ftp:"):
             no_web += 1
@@ -194,7 +196,7 @@ def explainer_for(agent: str) -> Explainer:
     asked = robots_plan.Plan(urls=("/",), agent=agent, file="rules", as_json=True)
     settings = Settings()
     robots_settings.prepare(settings, asked)
-    return Explainer(robots_run.offline_job(settings), agent=agent, file="rules")
+    return Explainer(robots_offline.offline_job(settings), agent=agent, file="rules")
 
 
 def test_the_same_in_a_process_of_its_own(run: Run, tmp_path: Path) -> None:
@@ -503,6 +505,9 @@ def test_nothing_that_a_site_writes_reaches_a_terminal_as_a_control(
         (["http://a.test/", "--agent", " "], "neither a name nor a User-Agent header"),
         (["http://a.test/", "--agent", "a\r\nCookie: b"], "neither a name nor a User-Agent header"),
         (["http://a.test/", "--file", "not/there"], "not/there: No such file"),
+        (["http://a.test/", "--file", ""], "--file takes the name of a file"),
+        (["http://a.test/", "--pidfile", "not/there/x"], "--pidfile not/there/x: No such file"),
+        (["/x", "--file", os.devnull, "-s", "ROBOTSTXT_PARSER=nope.Parser"], "No module named 'nope'"),
         (["-", "--file", "-"], "standard input (-) can be read once only"),
         (["-", "-"], "standard input (-) can be read once only"),
         (["http://a.test/", "-a", "x=1"], "-a goes with --spider"),
@@ -523,11 +528,92 @@ def test_bad_input_is_one_line_and_exit_status_2(
     assert "secret" not in err
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ADDONS": {"nope.Addon": 1}},
+        {"DOWNLOADER_MIDDLEWARES": {"nope.Middleware": 1}},
+        {"ROBOTSTXT_USER_AGENT": 5},
+        {"USER_AGENT": "a\ud800"},
+    ],
+)
+def test_a_project_that_fails_is_one_line_and_exit_status_2(
+    settings: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "cannot be asked" in stopped(["/x", "--file", os.devnull], capsys, settings)
+
+
+def stopped(args: list[str], capsys: pytest.CaptureFixture[str], settings: dict[str, Any] | None = None) -> str:
+    """The one line with which the command ends, by status 2 and without an answer."""
+    with pytest.raises(SystemExit) as ended:
+        command(args, settings)
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out, err.count("\n")) == (2, "", 1)
+    return str(err)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("raise ValueError('no\\nway')", "ValueError: no way"),
+        ("import nope_nope", "there is no spider 'mine' here (a module of spiders cannot be imported: Mod"),
+        ("def f(:", "there is no spider 'mine' here (a module of spiders cannot be imported: SyntaxError"),
+        ("raise SystemExit(7)", "SystemExit: 7"),
+        ("class S(scrapy.Spider):\n name = 'mine'\n def __init__(self): raise SystemExit(7)", "cannot be made: System"),
+    ],
+)
+def test_a_spider_that_fails_is_one_line_and_exit_status_2(
+    source: str, says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_spiders.py").write_text(f"import scrapy\n{source}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        args = ["/x", "--file", os.devnull, "--spider", "mine"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert says in stopped(args, capsys, {"SPIDER_MODULES": ["failing_spiders"]})
+    finally:
+        sys.modules.pop("failing_spiders", None)
+
+
+def test_a_closed_standard_stream_is_one_line_and_exit_status_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    for args in (["-", "--file", os.devnull], ["/x", "--file", "-"], ["-"]):
+        assert "standard input is closed" in stopped(args, capsys)
+    monkeypatch.setattr(sys, "stdout", None)
+    for args in (["/x", "--file", os.devnull], ["http://a.test/"]):
+        assert "standard output is closed" in stopped(args, capsys)
+    monkeypatch.setattr(sys, "stderr", None)
+    with pytest.raises(SystemExit) as ended:
+        command(["nonsense"])
+    assert ended.value.code == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_is_one_line_and_exit_status_2(environment: dict[str, str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "scrapy", "robots", "/x", "--file", os.devnull],
+            env=process_environment(environment=environment),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("scrapy robots: standard output: ")
+
+
 def test_bad_input_and_a_wrong_set_up_end_a_process_with_2_and_one_line(run: Run, site: Any) -> None:
     site.robots(RULES)
     for args, settings in (
         (["nonsense"], {}),
         ([site.url("/")], {"SCOUR_NONSENSE": "1"}),
+        ([site.url("/")], {"ASYNCIO_EVENT_LOOP": "nope"}),
+        ([site.url("/")], {"SPIDER_LOADER_CLASS": "nope.Loader"}),
+        ([site.url("/"), "-L", "LOUD"], {}),
     ):
         done = run(*args, settings=settings)
         assert (done.returncode, done.stdout) == (2, "")
@@ -812,6 +898,23 @@ def test_a_reader_that_goes_away_ends_it_in_silence(environment: dict[str, str],
             process.stdin.close()
             assert process.stderr.read() == ""
         assert process.returncode == 2
+
+
+def test_one_interruption_ends_it_however_long_a_host_is_silent(
+    environment: dict[str, str], tmp_path: Path, sites: Sites
+) -> None:
+    silent, other = sites(), sites("127.0.0.2")
+    for site in (silent, other):
+        site.answer("/robots.txt", hang())
+    args = [silent.url("/"), other.url("/"), "--json", "-s", "SCOUR_ROBOTSTXT_TIMEOUT=60"]
+    with started(environment, tmp_path, *args) as process:
+        until = time.monotonic() + 20
+        while len(silent.log) + len(other.log) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert [seen.path for seen in silent.log + other.log] == ["/robots.txt"] * 2
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (2, "", "")
 
 
 # --- Other commands -----------------------------------------------------------------------------------------

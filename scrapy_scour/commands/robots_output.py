@@ -1,0 +1,74 @@
+"""Where the answers of ``scrapy robots`` go: standard output, one after the other, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from scrapy_scour.commands.robots_answer import STATUS, Answer, Explainer
+from scrapy_scour.commands.robots_plan import BadInput, Plan
+from scrapy_scour.commands.robots_text import TextReport
+
+if TYPE_CHECKING:
+    from scrapy_scour.job import Job
+
+
+class OutputGone(Exception):
+    """Nobody reads what is printed any more."""
+
+
+class Desk:
+    """Takes URLs, writes answers, keeps the exit status of the run."""
+
+    def __init__(self, asked: Plan) -> None:
+        self._asked = asked
+        self._worst = 0
+        self._answers = 0
+        self.finished = False
+        self.explainer: Explainer
+        self._text: TextReport
+
+    def open(self, job: Job) -> None:
+        """Begin to answer for a crawl."""
+        asked = self._asked
+        self.explainer = Explainer(job, agent=asked.agent, file=asked.file, all_agents=asked.all_agents)
+        self._text = TextReport(_write, self.explainer.identity, self.explainer.sent, self.explainer.notes)
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")
+
+    def write(self, answer: Answer) -> None:
+        """Write one answer; raises OutputGone."""
+        self._answers += 1
+        self._worst = max(self._worst, STATUS[answer.verdict])
+        if self._asked.as_json:
+            _write(json.dumps(answer.as_json(self.explainer.identity, self.explainer.notes)) + "\n")
+        else:
+            self._text.add(answer)
+
+    def done(self) -> None:
+        """All URLs were answered."""
+        if not self._answers:
+            raise BadInput("no URL came on standard input")
+        self.finished = True
+
+    def status(self) -> int:
+        """The exit status: a run that did not come to its end cannot tell."""
+        return self._worst if self.finished else STATUS["unknown"]
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise OutputGone from None
+    except (OSError, ValueError) as error:
+        forget_stdout()
+        raise BadInput(f"standard output: {getattr(error, 'strerror', None) or error}") from error
+
+
+def forget_stdout() -> None:
+    """Nobody reads any more: what is left in the buffer must not fail when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
