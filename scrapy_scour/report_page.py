@@ -6,13 +6,14 @@ text of it that comes from outside is escaped by the template engine, whatever i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from scrapy_scour.stores.histories import NO_GAP, TOLERANCE_S, HostHistory, Refusals, Rest
+from scrapy_scour.stores.histories import NO_GAP, TOLERANCE_S, HostHistory, Rest
+from scrapy_scour.stores.refusals import Refusals
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -61,7 +62,7 @@ def page(data: ReportData, *, most_shown: int = MOST_SHOWN) -> str:
         hosts=[(host, plot(host, data.duration_s)) for host in shown],
         rest=data.rest.copy().add(others),
         everything=everything,
-        groups=list(_groups(data)),
+        groups=list(data.refusals.groups()),
         width=_WIDTH,
         height=_HEIGHT,
         hold_words=HOLD_WORDS,
@@ -114,17 +115,6 @@ def plot(host: HostHistory, duration_s: float) -> Plot | None:
         top_s=top,
         longest_s=longest,
     )
-
-
-def _groups(data: ReportData) -> Iterator[tuple[str, int, list[Any], int]]:
-    """Category, number, (reason, Reason) pairs and the number of other ones; the largest first."""
-    sums = {
-        category: sum(reason.count for reason in reasons.values()) + data.refusals.others[category]
-        for category, reasons in data.refusals.reasons.items()
-    }
-    for category, number in sorted(sums.items(), key=lambda item: -item[1]):
-        reasons = sorted(data.refusals.reasons[category].items(), key=lambda item: -item[1].count)
-        yield category, number, reasons, data.refusals.others[category]
 
 
 # How things read

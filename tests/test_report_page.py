@@ -12,7 +12,8 @@ from lxml import html
 from parsel import Selector
 
 from scrapy_scour.report_page import MOST_SHOWN, ReportData, page, plot, seconds
-from scrapy_scour.stores.histories import Histories, Refusals
+from scrapy_scour.stores.histories import Histories
+from scrapy_scour.stores.refusals import Refusals
 
 HOSTILE = (
     "</td></tr></table><script>alert(1)</script>",

@@ -17,12 +17,13 @@ from scrapy.exceptions import NotConfigured
 from scrapy_scour import stats
 from scrapy_scour.job import job_of
 from scrapy_scour.outcomes import clean_reason
-from scrapy_scour.policy.urls import without_userinfo
+from scrapy_scour.policy.urls import host_of, without_userinfo
 from scrapy_scour.report_file import replace_file
 from scrapy_scour.report_page import ReportData, page
 from scrapy_scour.signals import request_refused
-from scrapy_scour.stores.histories import Histories, Refusals
+from scrapy_scour.stores.histories import Histories
 from scrapy_scour.stores.pace import NEVER
+from scrapy_scour.stores.refusals import Refusals, without_hosts
 from scrapy_scour.summary import WORDS
 
 if TYPE_CHECKING:
@@ -99,9 +100,10 @@ class ReportExtension:
 
     def request_refused(self, request: Request, outcome: Outcome) -> None:
         category = outcome.category.value
-        self.histories.refused(self.job.host_of(request), category)
+        host = self.job.host_of(request)
+        self.histories.refused(host, category)
         url = without_userinfo(outcome.url or self.job.real_url(request))
-        self.refusals.add(category, clean_reason(outcome.reason), url)
+        self.refusals.add(category, without_hosts(clean_reason(outcome.reason), (host, host_of(url))), url)
 
     # The end
 

@@ -25,11 +25,6 @@ MOST_SPANS = 32
 MOST_SHORT = 16
 #: A gap counts as too short when it is shorter than the asked delay by more than this: clocks are not exact.
 TOLERANCE_S = 0.02
-#: Different reasons kept of one category, and examples of one reason; the others are counted.
-MOST_REASONS = 20
-MOST_EXAMPLES = 5
-#: Characters kept of a URL or a reason.
-LONGEST_TEXT = 300
 #: The gap of a request that none came before.
 NO_GAP = -1.0
 
@@ -292,40 +287,3 @@ class Histories:
         for history in half:
             del self._hosts[history.host]
             self._moments -= len(history.times or ())
-
-
-class Reason:
-    """One reason for which requests ended without a page: how many, and some of their URLs."""
-
-    __slots__ = ("count", "examples")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.examples: list[str] = []
-
-
-class Refusals:
-    """Why requests ended without a page.
-
-    ``reasons``: by category and text; ``others``: by category, the number of those whose reason came after the first
-    ``MOST_REASONS``.
-    """
-
-    def __init__(self) -> None:
-        self.reasons: dict[str, dict[str, Reason]] = {}
-        self.others: Counter[str] = Counter()
-
-    def add(self, category: str, text: str, url: str) -> None:
-        """Count one."""
-        reasons = self.reasons.setdefault(category, {})
-        text = text[:LONGEST_TEXT]
-        reason = reasons.get(text)
-        if reason is None:
-            if len(reasons) >= MOST_REASONS:
-                self.others[category] += 1
-                return
-            reason = reasons[text] = Reason()
-        reason.count += 1
-        if len(reason.examples) < MOST_EXAMPLES:
-            cut = "" if len(url) <= LONGEST_TEXT else " ..."
-            reason.examples.append(url[:LONGEST_TEXT] + cut)

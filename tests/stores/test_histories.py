@@ -11,14 +11,10 @@ from hypothesis import given
 
 from scrapy_scour.stores.histories import (
     FEWEST_MOMENTS_OF_ONE,
-    LONGEST_TEXT,
-    MOST_EXAMPLES,
     MOST_MOMENTS_OF_ONE,
-    MOST_REASONS,
     MOST_SHORT,
     MOST_SPANS,
     Histories,
-    Refusals,
 )
 
 
@@ -120,15 +116,3 @@ def test_a_host_that_is_given_up_is_left_alone_no_longer() -> None:
     histories.held("b.test", 1.0, 9_000.0)
     histories.given_up("b.test", 1.0, "it asked for too long")
     assert (histories.of("b.test").held_within(20.0), histories.of("b.test").spans) == (0.0, [])
-
-
-def test_reasons_and_examples_are_bounded_and_the_others_counted() -> None:
-    refusals = Refusals()
-    for n in range(1_000):
-        refusals.add("other", f"reason {n % 50}" + "x" * 1_000, f"http://a.test/{n}" + "y" * 1_000)
-    reasons = refusals.reasons["other"]
-    assert len(reasons) == MOST_REASONS
-    assert sum(reason.count for reason in reasons.values()) + refusals.others["other"] == 1_000
-    assert all(len(reason.examples) == MOST_EXAMPLES for reason in reasons.values())
-    assert all(len(text) <= LONGEST_TEXT for text in reasons)
-    assert all(len(url) <= LONGEST_TEXT + 4 for reason in reasons.values() for url in reason.examples)
