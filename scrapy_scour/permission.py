@@ -299,6 +299,8 @@ class Permission:
                 clock.ask((origin, self.token_of(request)), 0.0)
             return
         kept = asked_delay(asked_s, settings.crawl_delay_max, settings.crawl_delay_over_max, source)
+        if kept.clamped or not kept.verdict:
+            self._over_max(request, origin, asked_s, source)
         if not kept.verdict:
             self._once(("skip", host), "%s is skipped: %s (%s).", host, kept.verdict.reason, source)
             raise CrawlDelayTooLong(kept.verdict.reason, url=url, trail=trail)
@@ -336,6 +338,12 @@ class Permission:
             self._job.count.largest(stats.DELAY_MAX, clock.asked_s)
             if unsaid:
                 self._job.count.add(stats.DELAY_HOSTS)
+
+    def _over_max(self, request: Request, origin: Origin, seconds: float, source: str) -> None:
+        """Note a delay that is not kept, for people."""
+        clock = self._job.clock_of(request)
+        if clock is not None and seconds > clock.over_max_s:
+            clock.over_max_s, clock.over_max_by = seconds, f"{origin} {source}"
 
     def _once(self, key: Any, message: str, *args: Any) -> bool:
         if key in self._told:

@@ -103,7 +103,8 @@ class ReportExtension:
         host = self.job.host_of(request)
         self.histories.refused(host, category)
         url = without_userinfo(outcome.url or self.job.real_url(request))
-        self.refusals.add(category, without_hosts(clean_reason(outcome.reason), (host, host_of(url))), url)
+        hosts = {host, *(host_of(one) for one in (url, *outcome.trail[-1:]))}  # that of a hop, which may be refused
+        self.refusals.add(category, without_hosts(clean_reason(outcome.reason), hosts), url)
 
     # The end
 
@@ -128,6 +129,7 @@ class ReportExtension:
             clock = job.pace.known(history.host)
             if clock is not None:  # what was learned after its last request
                 history.asked_s, history.asked_by = clock.asked_s, clock.asked_by
+                history.over_max_s, history.over_max_by = clock.over_max_s, clock.over_max_by
         return ReportData(
             spider=str(getattr(self.crawler.spider, "name", "")),
             began=_shown(self._began_at),

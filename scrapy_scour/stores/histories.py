@@ -37,11 +37,13 @@ class HostHistory:
 
     ``pages``: responses that became pages. ``requests``: dispatched to the network, robots.txt included. ``refused``:
     requests that ended without a page, by category. ``asked_s``, ``asked_by``: the delay that the site asks for, 0.0
-    for none, and the line that says so. ``smallest_s``: the shortest time from the end of a transfer to the next
-    dispatch, 0.0 when they overlapped, None while there was none. ``too_short``: gaps below the delay that was asked
-    then, ``shorts`` some of them as (time, gap). ``held``: how often it was left alone, by reason; ``held_s`` for how
-    long in all, to its end even if that is after the crawl's; ``spans`` when (begin, end). ``given_up``: why its
-    requests failed, "" when they did not. ``times``, ``gaps``: the moments kept, ``NO_GAP`` for the gap of the first.
+    for none, and the line that says so; ``over_max_s``, ``over_max_by``: one above the project's maximum, for which the
+    host was skipped (asked_s is 0.0) or which was cut to asked_s. ``smallest_s``: the shortest time from the end of a
+    transfer to the next dispatch, 0.0 when they overlapped, None while there was none. ``too_short``: gaps below the
+    delay that was asked then, ``shorts`` some of them as (time, gap). ``held``: how often it was left alone, by reason;
+    ``held_s`` for how long in all, to its end even if that is after the crawl's; ``spans`` when (begin, end).
+    ``given_up``: why its requests failed, "" when they did not. ``times``, ``gaps``: the moments kept, ``NO_GAP`` for
+    the gap of the first.
     """
 
     __slots__ = (
@@ -55,6 +57,8 @@ class HostHistory:
         "held_s",
         "held_until",
         "host",
+        "over_max_by",
+        "over_max_s",
         "pages",
         "refused",
         "requests",
@@ -72,6 +76,8 @@ class HostHistory:
         self.refused: Counter[str] | None = None
         self.asked_s = 0.0
         self.asked_by = ""
+        self.over_max_s = 0.0
+        self.over_max_by = ""
         self.smallest_s: float | None = None
         self.too_short = 0
         self.shorts: list[tuple[float, float]] | None = None

@@ -32,7 +32,8 @@ class HostClock:
     ``pages``: requests that have passed every check and had their turn.
     ``held_until``, ``held_why``: not before this time, whatever the delay, and the reason in one word.
     ``probing``: after a hold, one request at a time until one is answered well.
-    ``asked_by``: which file and line asks for the delay, for people.
+    ``asked_by``: which file and line asks for the delay, for people. ``over_max_s``, ``over_max_by``: the same of one
+    above the maximum that the project keeps, 0.0 for none; it paces nothing.
     ``incidents``: refusals for rate until a quiet time, ``incidents_in_a_row`` without a good answer between them,
     ``incident_at`` when the last began, ``incident_wait_s`` how long it had the host left alone; ``failures``: other
     failures in a row that are retried, ``failure_at`` when the last was noted.
@@ -57,6 +58,8 @@ class HostClock:
         "incidents",
         "incidents_in_a_row",
         "last_end",
+        "over_max_by",
+        "over_max_s",
         "pages",
         "probing",
         "store",
@@ -71,6 +74,8 @@ class HostClock:
         self._asked: dict[Hashable, float] | None = None
         self.asked_s = 0.0
         self.asked_by = ""
+        self.over_max_s = 0.0
+        self.over_max_by = ""
         self.throttled = store.throttled
         self.throttle_s = 0.0
         self.in_flight = 0

@@ -124,6 +124,26 @@ async def test_its_numbers_are_those_of_the_servers_the_stats_and_the_summary(si
     assert result.package_tracebacks == []
 
 
+@pytest.mark.parametrize(("over_max", "shown"), [("skip", "10.0 s, skipped"), ("clamp", "10.0 s, kept as 0.20 s")])
+async def test_a_delay_that_is_not_kept_is_shown_beside_what_is(
+    sites: Sites, tmp_path: Path, over_max: str, shown: str
+) -> None:
+    """What the site asks is what it asks, whatever becomes of it; and hosts of hops are in no reason."""
+    site, leads = sites.named("slow.test", "leads.test")
+    open_site(site, "User-agent: *\nCrawl-delay: 10\n")
+    open_site(leads)
+    for n in range(3):
+        leads.page(f"/{n}", status=302, headers={"Location": f"http://away{n}.test/"})
+    path = tmp_path / "report.html"
+    settings = {"SCOUR_REPORT_FILE": path, "SCOUR_CRAWL_DELAY_MAX": 0.2, "SCOUR_CRAWL_DELAY_OVER_MAX": over_max}
+    requests = [site.url("/"), *(leads.url(f"/{n}") for n in range(3))]
+    await crawl([Request(url) for url in requests], settings, domains=["slow.test", "leads.test"])
+    read = Read(path)
+    assert read.cell("slow.test", "asked delay") == f"{shown} http://slow.test:{site.port} robots.txt line 2"
+    reasons = [(number, reason) for number, reason, _ in read.groups()["out_of_scope"]]
+    assert [number for number, _ in reasons] == [3], reasons
+
+
 async def test_what_still_waited_when_the_crawl_was_closed_is_in_it(site: Site, tmp_path: Path) -> None:
     open_site(site, "User-agent: *\nCrawl-delay: 0.2\n")
     path = tmp_path / "report.html"
