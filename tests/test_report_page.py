@@ -121,10 +121,10 @@ def test_ten_thousand_hosts_are_the_worst_and_one_row_for_the_sums_of_the_others
     rows = Selector(made).css("table.hosts tbody tr")
     assert len(made) < 1_000_000
     assert len(rows) == MOST_SHOWN + 1
-    assert [row.css("td.host bdi::text").get() for row in rows[:2]] == ["worst.test", "held.test"]
+    assert [row.css("th.host bdi::text").get() for row in rows[:2]] == ["worst.test", "held.test"]
     assert numbers(rows[0], "smallest gap") == "0.10 s 1 too short"
     last = rows[-1]
-    assert (last.css("td.host::text").get() or "").strip() == f"{10_003 - MOST_SHOWN:,} other hosts"
+    assert (last.css("th.host::text").get() or "").strip() == f"{10_003 - MOST_SHOWN:,} other hosts"
     for name, total in (("pages", 30_000), ("requests", requests)):
         found = [int((numbers(row, name) or "0").replace(",", "")) for row in rows]
         assert sum(found) == total
@@ -155,12 +155,27 @@ def test_links_that_lead_out_take_no_host_from_the_table() -> None:
     )
     made = Selector(page(data, most_shown=3))
     rows = made.css("table.hosts tbody tr")
-    assert rows[0].css("td.host bdi::text").get() == "real.test"
+    assert rows[0].css("th.host bdi::text").get() == "real.test"
     assert numbers(rows[0], "without a page") == "1 out_of_scope"
     assert made.css("#elsewhere::text").getall() == [
         "Not in the table: 10,000 requests out of scope, for hosts that had been asked for nothing."
     ]
     assert made.xpath("//dt[.='hosts asked']/following-sibling::dd/text()").get() == "1"
+
+
+def test_it_can_be_heard_as_well_as_seen() -> None:
+    """Hosts head their rows, and the parts of a table stay such where a narrow screen shows them as blocks."""
+    made = Selector(page(report("a.test")))
+    roles = {"table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row", "td": "cell"}
+    for tag, role in roles.items():
+        assert {element.attrib.get("role") for element in made.css(f"table {tag}, table:is({tag})")} <= {role}, tag
+    assert {(cell.attrib["role"], cell.attrib["scope"]) for cell in made.css("table.hosts th")} == {
+        ("columnheader", "col"),
+        ("rowheader", "row"),
+    }
+    assert made.css("table.hosts svg::attr(aria-label)").getall() == [
+        "4 requests, gaps up to 1.00 s, 0.50 s asked, left alone 1 time"
+    ]
 
 
 def test_a_crawl_that_asked_for_nothing_has_a_page_too() -> None:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: The files of the crawls that run in this process.
+_to_write: list[Path] = []
+
 
 class ReportExtension:
     """See the module. Not there at all without ``SCOUR_REPORT_FILE``."""
@@ -49,12 +52,14 @@ class ReportExtension:
         self._began = job.now()
         self._began_at = job.wall()
         self._reason = ""
+        self._started = False
         job.on_dispatched.append(self._dispatched)
         job.on_hold.append(self._hold)
         job.pace.listeners.append(self._clock_changed)
         job.outcomes.on_page.append(self._page)
         for handler, signal in (
             (self.spider_opened, signals.spider_opened),
+            (self.engine_started, signals.engine_started),
             (self.spider_closed, signals.spider_closed),
             (self.engine_stopped, signals.engine_stopped),
             (self.request_refused, request_refused),
@@ -71,6 +76,14 @@ class ReportExtension:
     def spider_opened(self, spider: Spider) -> None:
         self._began = self.job.now()
         self._began_at = self.job.wall()
+        if self.path in _to_write:
+            logger.warning(
+                "SCOUR_REPORT_FILE = %r: another crawl writes it too; the last to end stays.", str(self.path)
+            )
+        _to_write.append(self.path)
+
+    def engine_started(self) -> None:
+        self._started = True
 
     # What is seen on the way
 
@@ -110,9 +123,16 @@ class ReportExtension:
 
     def spider_closed(self, spider: Spider, reason: str) -> None:
         self._reason = reason
+        if not self._started:  # closed while it was opened: nothing will be stopped, and nothing has been asked
+            self._write()
 
     def engine_stopped(self) -> None:
         """After all handlers of ``spider_closed``: what still waited has its outcome by now."""
+        self._write()
+
+    def _write(self) -> None:
+        if self.path in _to_write:
+            _to_write.remove(self.path)
         try:
             replace_file(self.path, page(self.data()))
         except Exception as error:

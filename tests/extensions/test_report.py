@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import statistics
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 from parsel import Selector
-from scrapy import Request
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
 
 from scrapy_scour import report_file
 from scrapy_scour.exceptions import SettingsError
@@ -29,7 +32,7 @@ class Read:
 
     def __init__(self, path: Path) -> None:
         self.page = Selector(path.read_text(encoding="utf-8"))
-        self.rows = {row.css("td.host bdi::text").get(): row for row in self.page.css("table.hosts tbody tr")}
+        self.rows = {row.css("th.host bdi::text").get(): row for row in self.page.css("table.hosts tbody tr")}
         self.tiles = {
             " ".join(tile.css("dt ::text").getall()): tile.css("dd::text").get() for tile in self.page.css(".tiles div")
         }
@@ -209,8 +212,45 @@ async def test_a_host_that_is_given_up_says_so_and_its_holds_are_those_of_the_st
     assert result.stats["scour/hosts_given_up"] == 1
     assert read.tiles["holds"] == str(result.stats["scour/hold/retry_wait"])
     row = read.rows[site.host]
-    assert "is given up: it refused for rate 2 times in a row" in " ".join(row.css("td.host ::text").getall())
+    assert "is given up: it refused for rate 2 times in a row" in " ".join(row.css("th.host ::text").getall())
     assert read.cell(site.host, "without a page") == "3 rate_limited"
+
+
+async def test_a_crawl_that_is_closed_while_it_opens_has_a_report_too(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+
+    class Closed(Spider):
+        name = "closed"
+
+        @classmethod
+        def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Closed:
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            crawler.signals.connect(spider.opened, signal=signals.spider_opened)
+            return spider
+
+        def opened(self) -> None:
+            raise CloseSpider("closed at once")
+
+    result = await crawl(Closed, {"SCOUR_REPORT_FILE": path})
+    assert [one.getMessage() for one in result.log if one.name == report.__name__] == [
+        f"The report of the crawl: {path}"
+    ]
+    assert "No host was asked for anything." in path.read_text()
+
+
+async def test_two_crawls_with_one_file_are_warned_of(site: Site, tmp_path: Path) -> None:
+    """One page replaces the other, and says nothing of it; one after the other is what it is made for."""
+    open_site(site)
+    settings = {"SCOUR_REPORT_FILE": tmp_path / "report.html"}
+    await crawl(site.url("/0"), settings)
+    result = await crawl(site.url("/1"), settings)
+    assert "another crawl writes it too" not in "".join(result.messages())
+    both = await asyncio.gather(*(crawl(site.url(f"/{n}"), settings) for n in range(2)))
+    warned = {record.getMessage() for one in both for record in one.log if "writes it too" in record.getMessage()}
+    assert warned == {
+        f"SCOUR_REPORT_FILE = {str(tmp_path / 'report.html')!r}: another crawl writes it too; the last to end stays."
+    }
+    assert report._to_write == []
 
 
 def refusals(path: Path) -> dict[str, Any]:
