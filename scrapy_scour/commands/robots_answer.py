@@ -209,8 +209,8 @@ class Explainer:
         ignored = robots.verdict(request.url, self.identity.token)
         if not ignored:
             return f"{ignored.source} refuses it for *, which SCOUR_ROBOTSTXT_IGNORE_WILDCARD ignores"
-        if robots.is_empty:
-            return "robots.txt has no rules"
+        if site.ruleless:
+            return site.ruleless
         if site.group is None:
             return f"robots.txt has no group for {self.identity.token or '*'}" + (
                 " and none for *" if self.identity.token else ""

@@ -52,7 +52,12 @@ class Warned(NamedTuple):
 
 @dataclass(frozen=True)
 class Site:
-    """The facts about one file, for one identity; the fields as in the JSON form."""
+    """The facts about one file, for one identity; the fields as in the JSON form.
+
+    ``too_slow``: the refusal of a host that asks for too long a delay. ``unheeded``: the delay that it asks for and
+    that a crawl does not keep, seconds. ``ruleless``: why no rule of the file speaks to anybody, "" if one does.
+    ``read_by``: the user's own parser that reads it.
+    """
 
     origin: str | None
     file: File
@@ -66,6 +71,9 @@ class Site:
     warnings: tuple[Warned, ...] = ()
     too_slow: Verdict | None = None
     all_agents: Agents | None = None
+    unheeded: float = 0.0
+    ruleless: str = ""
+    read_by: str | None = None
 
 
 class Sites:
@@ -111,9 +119,14 @@ class Sites:
                 crawl_delay=robots.crawl_delay(token),
                 request_rate={"requests": rate.requests, "seconds": rate.seconds} if rate else None,
                 sitemaps=tuple(robots.sitemaps),
-                warnings=tuple(_warnings(robots)),
+                warnings=tuple(Warned(*warning) for warning in robots.warnings()),
                 all_agents=Agents(robots.text) if self._all_agents else None,
+                ruleless=_ruleless(robots),
             )
+        elif found.fetched.parser is not None:
+            site = replace(site, read_by=type(found.fetched.parser).__name__)
+        if not self._job.permission.obeys:
+            return replace(site, unheeded=asked_s)
         if not kept.verdict:
             return replace(site, delay=asked_s, delay_from=source, too_slow=kept.verdict)
         if kept.seconds >= own_s and kept.seconds > 0:
@@ -160,10 +173,10 @@ def engine_of(found: Known | Failed) -> Robots | None:
     return robots if isinstance(robots, Robots) else None
 
 
-def _warnings(robots: Robots) -> list[Warned]:
-    found = [Warned(*warning) for warning in robots.warnings()]
-    text = robots.text
-    if text.lstrip()[:1] == b"<":
-        at = len(text) - len(text.lstrip())
-        found.insert(0, Warned(lines.line_number(text, at), "this looks like a web page, not like a robots.txt"))
-    return found
+def _ruleless(robots: Robots) -> str:
+    if not robots.is_empty:
+        return ""
+    whole = lines.lines_of(robots.text, [(0, len(robots.text))])
+    if any(kind in lines.RULES and value[:1] in (b"/", b"*") for kind, _, value in whole):
+        return "the rules in robots.txt are for nobody: no user-agent line above them names a crawler"
+    return "robots.txt has no rules"

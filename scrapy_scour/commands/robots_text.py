@@ -122,6 +122,8 @@ def _size(file: File) -> str:
 
 
 def _group(site: Site, identity: Identity) -> str:
+    if site.read_by is not None:
+        return f"not known, read by {printable(site.read_by)}"
     if site.group is None:
         return "none, neither for this name nor for *" if identity.token else "none for *"
     if site.group_is_own:
@@ -130,6 +132,9 @@ def _group(site: Site, identity: Identity) -> str:
 
 
 def _delay(site: Site) -> str:
+    if site.unheeded:
+        set_by = f"{site.delay:g} s between two requests ({site.delay_from})" if site.delay else "none set"
+        return f"{set_by}; the {site.unheeded:g} s that robots.txt asks for are not kept"
     if not site.delay:
         return "none asked for, none set"
     asked = []

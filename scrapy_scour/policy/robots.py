@@ -52,7 +52,8 @@ def parse(body: bytes | str, *, max_size: int | None = None, truncated: bool = F
     text = lines.read_body(octets, truncated=cut_within_a_line)
     if truncated:
         text = lines.without_open_end(text)
-    return Robots(text, truncated=truncated, marked=octets[:1] >= b"\xef" and octets.startswith(_MARKS))
+    mark = octets[:2] if octets[:1] >= b"\xef" and octets.startswith(_MARKS) else b""
+    return Robots(text, truncated=truncated, mark=mark)
 
 
 def _section_of(text: bytes, token: str | None) -> tuple[bool, int, tuple[tuple[int, int], ...]]:
@@ -95,7 +96,7 @@ class Robots:
     __slots__ = (
         "_base",
         "_group",
-        "_marked",
+        "_mark",
         "_others",
         "_text",
         "_token",
@@ -107,9 +108,9 @@ class Robots:
     truncated: bool
     """Whether part of the file was not looked at, because of its size."""
 
-    def __init__(self, text: bytes, *, truncated: bool, marked: bool) -> None:
+    def __init__(self, text: bytes, *, truncated: bool, mark: bytes = b"") -> None:
         self._text = text
-        self._marked = marked
+        self._mark = mark
         self._token: object = _NOBODY
         self._others: dict[object, _Group] | None = None
         self._base = ""  # what the URLs of the origin begin with that was asked about first
@@ -228,7 +229,7 @@ class Robots:
         """What the owner of the site would want to know about the file, by line.  Reads the whole file."""
         from scrapy_scour.policy.robots_warnings import warnings_about  # rarely asked
 
-        return warnings_about(self._text, truncated=self.truncated, marked=self._marked)
+        return warnings_about(self._text, truncated=self.truncated, mark=self._mark)
 
     # --- How fast? ------------------------------------------------------------------------------------------
 

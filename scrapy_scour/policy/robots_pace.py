@@ -70,7 +70,7 @@ class Pace(NamedTuple):
                 if kind == lines.VISIT_TIME and visit is None:
                     visit = _visit_time(value)
                 elif kind == lines.REQUEST_RATE:
-                    asked = _request_rate(value)
+                    asked = rate_of(value)
                     if asked is not None and (rate is None or _interval(asked) > _interval(rate)):
                         rate = asked
                         if _interval(asked) > delay_s:
@@ -98,7 +98,8 @@ def _interval(rate: RequestRate) -> float:
         return _LONGEST
 
 
-def _request_rate(value: bytes) -> RequestRate | None:
+def rate_of(value: bytes) -> RequestRate | None:
+    """A rate as Protego reads it; None for one that cannot be kept."""
     read = _protego(b"User-agent: *\nRequest-rate: " + value)
     rate = read.request_rate("*") if read else None
     return rate if rate and rate.requests > 0 and rate.seconds >= 0 else None

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from scrapy_scour.policy import robots_lines as lines
-from scrapy_scour.policy.robots_pace import seconds_of
+from scrapy_scour.policy.robots_pace import rate_of, seconds_of
 
 _MOST: Final = 100
 _PROPER: Final = {lines.AGENT: b"user-agent", lines.ALLOW: b"allow", lines.DISALLOW: b"disallow"}
@@ -23,6 +23,10 @@ _KNOWN_KEYS: Final = (
     "request-rate",
     "visit-time",
 )
+_NEAR: Final = 0.8
+_PACE: Final = frozenset({lines.CRAWL_DELAY, lines.REQUEST_RATE, lines.VISIT_TIME})
+_GZIP: Final = b"\n\x1f\x8b"
+_FULL_URL: Final = (b"http://", b"https://", b"ftp://")
 _OTHER_KEYS: Final = frozenset({"host", "clean-param", "noindex", "content-signal", "cache-delay", "comment"})
 
 
@@ -33,14 +37,20 @@ class RobotsWarning(NamedTuple):
     message: str
 
 
-def warnings_about(text: bytes, *, truncated: bool, marked: bool) -> list[RobotsWarning]:
+def warnings_about(text: bytes, *, truncated: bool, mark: bytes) -> list[RobotsWarning]:
     """The warnings about a text as `robots_lines.read_body` gives it, by line, the first hundred of them.
 
-    ``truncated``: only the first part of the file is known; ``marked``: it began with a byte order mark.
+    ``truncated``: only the first part of the file is known; ``mark``: how it began with a byte order mark, else empty.
     """
-    found = _Findings()
-    if marked:
+    page = text.lstrip()[:1] == b"<"
+    found = _Findings(is_page=page)
+    if mark.startswith(b"\xef"):
         found.add(1, "the file starts with a byte order mark, which some crawlers read as part of the first key")
+    elif mark:
+        found.add(1, "the file is UTF-16 by its byte order mark, not UTF-8 (RFC 9309 2.3): not every crawler reads it")
+    if page:
+        at = len(text) - len(text.lstrip())
+        found.add(lines.line_number(text, at), "this looks like a web page, not like a robots.txt")
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -53,6 +63,9 @@ def warnings_about(text: bytes, *, truncated: bool, marked: bool) -> list[Robots
             break
         if line.strip():
             found.read(number, line)
+    if found.unread and not (found.has_records or page):
+        said = ", which looks like gzip data," if text.startswith(_GZIP) else ""
+        found.add(found.unread, f"no line of the file{said} can be read as one of a robots.txt")
     if truncated:
         found.add(text.count(b"\n"), "the file is over the size limit, what follows this line was not read")
     return sorted(found.warnings, key=lambda warning: warning.line)
@@ -61,11 +74,15 @@ def warnings_about(text: bytes, *, truncated: bool, marked: bool) -> list[Robots
 class _Findings:
     """Reads line after line and remembers where in a group it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_page: bool) -> None:
         self.warnings: list[RobotsWarning] = []
+        self.has_records = False
+        self.unread = 0  # the first line that says nothing to anybody and is no comment
+        self._is_page = is_page
         self._in_group = False
-        self._last_was_agent_run = False
-        self._delay_in_run = 0
+        self._in_agent_run = False
+        self._between: tuple[int, bytes, bool] | None = None  # line, key, whether it asks for a pace
+        self._joined: list[RobotsWarning] = []  # to be said if rules follow
 
     def add(self, number: int, message: str) -> None:
         self.warnings.append(RobotsWarning(number, message))
@@ -75,26 +92,39 @@ class _Findings:
         if not kind:
             self._odd_key(number, line)
             return
+        self.has_records = True
         self._spelling(number, line, kind)
         if kind == lines.AGENT:
             self._agent(number, value)
-        elif kind in lines.RULES:
+            return
+        if kind in lines.RULES:
             self._rule(number, line, value)
-            self._last_was_agent_run, self._delay_in_run = False, 0
-        elif kind == lines.CRAWL_DELAY:
-            self._crawl_delay(number, value)
+            return
+        if kind in _PACE:
+            self._pace(number, line, kind, value)
+        elif kind == lines.SITEMAP and not value.lower().startswith(_FULL_URL):
+            self.add(number, f"the sitemap {_shown(value)} is no full URL, crawlers may ignore it")
+        self._stands_between(number, line, pace=kind in _PACE)
+
+    def _stands_between(self, number: int, line: bytes, *, pace: bool) -> None:
+        """Note a line that does not end the user-agent lines above it, though it looks so."""
+        if self._in_agent_run and (self._between is None or pace):
+            self._between = number, line.partition(b":")[0], pace
 
     def _agent(self, number: int, value: bytes) -> None:
         if not value:
             self.add(number, "a user-agent line without a name is ignored")
             return
-        if self._delay_in_run:
-            self.add(
-                self._delay_in_run,
-                f"this Crawl-delay does not end its group: the rules below line {number} are for the agents "
-                "above it too (RFC 9309 2.2.1), the delay is not for those below",
+        if self._between is not None:
+            at, key, pace = self._between
+            self._joined.append(
+                RobotsWarning(
+                    at,
+                    f"this {_plain(key)} does not end its group: the rules below line {number} are for the agents "
+                    "above it too (RFC 9309 2.2.1)" + (", the delay is not for those below" if pace else ""),
+                )
             )
-        self._in_group, self._last_was_agent_run, self._delay_in_run = True, True, 0
+        self._in_group, self._in_agent_run, self._between = True, True, None
         agent = lines.agent_of(value)
         if not agent:
             self.add(number, f"{_shown(value)} is no product token (RFC 9309 2.2.1), these rules are for nobody")
@@ -102,18 +132,23 @@ class _Findings:
             self.add(number, f"{_shown(value)} is read as {_shown(value[: len(agent)])} (RFC 9309 2.2.1)")
 
     def _rule(self, number: int, line: bytes, value: bytes) -> None:
+        self.warnings += self._joined
+        self._joined, self._in_agent_run, self._between = [], False, None
         if not self._in_group:
             self.add(number, f"{_shown(line)} stands before any user-agent line and is for nobody")
         if value and value[:1] not in (b"/", b"*"):
             self.add(number, f"{_shown(value)} can never match: a path starts with '/' (RFC 9309 2.2.2)")
+        if b"\0" in value:
+            self.add(number, f"{_shown(value)} holds a NUL octet, which can only match %00 in a URL")
 
-    def _crawl_delay(self, number: int, value: bytes) -> None:
+    def _pace(self, number: int, line: bytes, kind: int, value: bytes) -> None:
         if not self._in_group:
-            self.add(number, "this Crawl-delay stands before any user-agent line and is for nobody")
-        if seconds_of(value) is None:
+            key = _plain(line.partition(b":")[0])
+            self.add(number, f"this {key} stands before any user-agent line and is for nobody")
+        if kind == lines.CRAWL_DELAY and seconds_of(value) is None:
             self.add(number, f"{_shown(value)} is no number of seconds, the line is ignored")
-        if self._last_was_agent_run:
-            self._delay_in_run = number
+        if kind == lines.REQUEST_RATE and rate_of(value) is None:
+            self.add(number, f"{_shown(value)} is no number of requests per seconds like 1/10, the line is ignored")
 
     def _spelling(self, number: int, line: bytes, kind: int) -> None:
         proper = _PROPER.get(kind)
@@ -133,12 +168,24 @@ class _Findings:
         line = lines.without_comment(line)
         key, colon, _ = line.partition(b":")
         name = b" ".join(key.split()).decode("utf-8", "replace").lower()
+        if colon and name in _OTHER_KEYS:
+            self.has_records = True
+            self._stands_between(number, line, pace=False)
+            return
+        if line and not self.unread:
+            self.unread = number
+        if self._is_page:
+            return
         if colon:
-            near = get_close_matches(name, _KNOWN_KEYS, n=1, cutoff=0.75) if len(name) <= 20 else []
-            if near and name not in _OTHER_KEYS:
+            near = get_close_matches(name, _KNOWN_KEYS, n=1, cutoff=_NEAR) if len(name) <= 20 else []
+            if near:
                 self.add(number, f"unknown key {_shown(key.strip())}, is {near[0]!r} meant? The line is ignored")
         elif name.split(" ")[0] in _KNOWN_KEYS:
             self.add(number, f"no colon in {_shown(line)}: the line is ignored")
+
+
+def _plain(key: bytes) -> str:
+    return key.strip().decode("utf-8", "replace").capitalize()
 
 
 def _shown(value: bytes) -> str:

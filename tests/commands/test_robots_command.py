@@ -7,6 +7,7 @@ import base64
 import configparser
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,7 @@ KEYS = [
 ]
 USER_AGENT_MIDDLEWARE = "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Tell = Callable[..., str]
 Ask = Callable[..., "tuple[int, list[dict[str, Any]]]"]
 
 
@@ -115,6 +117,19 @@ def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
         file.write_bytes(rules if isinstance(rules, bytes) else rules.encode())
         status = command(["--file", str(file), "--json", *args], settings)
         return status, objects(capsys.readouterr().out)
+
+    return run_command
+
+
+@pytest.fixture
+def tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tell:
+    """The same for people: what is printed, with one space for each line end inside it."""
+
+    def run_command(rules: str | bytes, *args: str, settings: dict[str, Any] | None = None) -> str:
+        file = tmp_path / "robots.txt"
+        file.write_bytes(rules if isinstance(rules, bytes) else rules.encode())
+        command(["--file", str(file), *args], settings)
+        return re.sub(r"\n {15}", " ", capsys.readouterr().out)
 
     return run_command
 
@@ -280,6 +295,12 @@ def test_the_documentation_names_the_keys_of_the_json_form() -> None:
         ("User-agent: testbot\nAllow: /x\nDisallow: /", "/x", "robots.txt line 2: Allow: /x"),
         ("User-agent: *\nAllow: /\nAllow: /abs", "/abs/1", "robots.txt line 3: Allow: /abs"),
         ("User-agent: *\nAllow: /abs", "/x", "no rule of the group * matches"),
+        (
+            "Disallow: /x\nUser-agent: (bot)\nDisallow: /",
+            "/x",
+            "the rules in robots.txt are for nobody: no user-agent line above them names a crawler",
+        ),
+        ("User-agent: *\nDisallow:\nDisallow: x", "/x", "robots.txt has no rules"),
     ],
 )
 def test_an_allowed_url_has_a_reason_too(ask: Ask, rules: str, url: str, reason: str) -> None:
@@ -378,10 +399,20 @@ def test_the_wildcard_group_can_be_ignored_as_in_a_crawl(ask: Ask) -> None:
     assert "robots.txt line 2" in one["reason"]
 
 
-def test_a_project_that_does_not_obey_is_told_the_verdict_and_that_it_does_not(ask: Ask) -> None:
-    status, (one,) = ask(RULES, "/private/", "--agent", "third", settings={"ROBOTSTXT_OBEY": False})
-    assert (status, one["verdict"]) == (1, "refused")
-    assert "ROBOTSTXT_OBEY = False" in one["notes"][0]
+def test_a_project_that_does_not_obey_is_told_the_verdict_and_that_it_does_not(ask: Ask, tell: Tell) -> None:
+    for delay, said in ((0, "none set"), (5, "5 s between two requests (DOWNLOAD_DELAY)")):
+        settings = {"ROBOTSTXT_OBEY": False, "SCOUR_CRAWL_DELAY_MAX": 1, "DOWNLOAD_DELAY": delay}
+        status, (one, other) = ask(RULES, "/private/", "/", "--agent", "third", settings=settings)
+        assert (status, one["verdict"], other["verdict"]) == (1, "refused", "allowed")
+        assert "ROBOTSTXT_OBEY = False" in one["notes"][0]
+        assert (one["delay"], one["delay_from"], one["crawl_delay"]) == (
+            delay,
+            "DOWNLOAD_DELAY" if delay else None,
+            2.0,
+        )
+        assert f"{said}; the 2 s that robots.txt asks for are not kept" in tell(
+            RULES, "/", "--agent", "third", settings=settings
+        )
 
 
 @pytest.mark.parametrize("body", ["<html><body>Hello</body></html>", "\n <!doctype html>\nUser-agent: *\nDisallow: /"])
@@ -450,10 +481,11 @@ def test_a_file_that_names_very_many_crawlers_is_read_once(ask: Ask) -> None:
         assert (one["agents"][2 * n + 1]["rule"], one["agents"][2 * n + 1]["delay"]) == (f"Disallow: /{n}/", n)
 
 
-def test_a_parser_of_the_users_own_is_asked_instead(ask: Ask) -> None:
+def test_a_parser_of_the_users_own_is_asked_instead(ask: Ask, tell: Tell) -> None:
     settings = {"ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser"}
     status, (one,) = ask("User-agent: *\nDisallow: /x", "/x/1", settings=settings)
-    assert (status, one["verdict"], one["line"]) == (1, "refused", None)
+    assert (status, one["verdict"], one["line"], one["group"]) == (1, "refused", None, None)
+    assert "group        not known, read by PythonRobotParser" in tell(RULES, "/x/1", settings=settings)
 
 
 class StockRetry(RetryMiddleware):

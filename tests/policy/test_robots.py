@@ -492,7 +492,8 @@ def test_rules_up_to_the_limit_count_and_those_beyond_do_not() -> None:
 
 def test_a_proper_file_gives_no_warning() -> None:
     body = (
-        "# ok\nUser-agent: *\nUser-agent: foo-bot\nDisallow: /x\nAllow: /x/*$\nCrawl-delay: 1.5\nSitemap: /s\nHost: a\n"
+        "# ok\nUser-agent: *\nUser-agent: foo-bot\nDisallow: /x\nAllow: /x/*$\nCrawl-delay: 1.5\n"
+        "Sitemap: http://a.example/s\nHost: a\n"
     )
     assert parse(body).warnings() == []
 
