@@ -7,7 +7,7 @@ its first request, lost its last, or another host decides for it), by the host c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_scour import compat
@@ -64,19 +64,20 @@ class PaceWatch:
         bit = 1 << self.queues.index(queue)
         holders = self._queued.get(slot, 0)
         before = self._hosts.get(slot, slot)
+        host = queue.decided_by(slot) or before
         if slot in queue:
-            if holders & bit and queue.decided_by(slot) in ("", before):
+            if holders & bit and host == before:
                 return
             holders |= bit
         else:
             holders &= ~bit
-        host = slot
         if holders:
             self._queued[slot] = holders
-            first = self.queues[(holders & -holders).bit_length() - 1]
-            host = first.decided_by(slot) or before
+            if holders != bit:  # the first queue that holds it decides
+                host = self.queues[(holders & -holders).bit_length() - 1].decided_by(slot) or before
         else:
             self._queued.pop(slot, None)
+            host = slot
         if host != before:
             self._decided_by(slot, before, host)
             self._look_at(before)
@@ -102,20 +103,25 @@ class PaceWatch:
 
     def _look_at(self, host: str) -> None:
         """Note what one host waits for now."""
-        self.note(self.waiting, host, self._slots_of(host))
+        downloader = self.crawler.engine.downloader
+        if host in self._others or host in self._hosts:
+            slots = self._slots_of(host)
+            delay_s = max((compat.slot_delay(downloader, slot) for slot in slots), default=None)
+        else:  # nearly always
+            delay_s = compat.slot_delay(downloader, host) if host in self._queued else None
+        if delay_s is None:
+            self.waiting.forget(host)
+        else:
+            self._note(self.waiting, host, delay_s)
 
     def _slots_of(self, host: str) -> list[str]:
         """The slots in the scheduler queues for which the host decides."""
         own = [host] if host in self._queued and host not in self._hosts else []
         return [*own, *self._others[host]] if host in self._others else own
 
-    def note(self, waiting: Waiting, host: str, slots: Iterable[str]) -> None:
-        """Note why the host, with requests in these slots, has to wait; nothing when it does not."""
-        downloader = self.crawler.engine.downloader
-        delay_s, why = max((compat.slot_delay(downloader, slot) for slot in slots), default=-1.0), self._slot_pace
-        if delay_s < 0.0:  # nothing is queued
-            waiting.forget(host)
-            return
+    def _note(self, waiting: Waiting, host: str, delay_s: float) -> None:
+        """Note why the host has to wait, nothing when it does not. ``delay_s``: the largest of its slots."""
+        why = self._slot_pace
         until = NO_END
         clock = self.job.pace.known(host)
         if clock is not None:
@@ -144,10 +150,10 @@ class PaceWatch:
 
     def in_the_downloader(self, unsent: Unsent) -> Waiting:
         """What waits in the downloader only: no more than it may have at one time."""
-        waiting = Waiting()
+        waiting, downloader = Waiting(), self.crawler.engine.downloader
         for host, slots in unsent.items():
             if host not in self.waiting:
-                self.note(waiting, host, slots)
+                self._note(waiting, host, max(compat.slot_delay(downloader, slot) for slot in slots))
         return waiting
 
     def standing(self, note: Note, unsent: Unsent, now: float) -> Standing:
