@@ -178,6 +178,12 @@ def test_it_can_be_heard_as_well_as_seen() -> None:
     ]
 
 
+def test_it_says_what_it_cannot_count_and_which_requests_have_no_dot() -> None:
+    said = " ".join(" ".join(Selector(page(report("a.test"))).css("footer p::text, p.key::text").getall()).split())
+    assert "counts are exact, but for one thing that nothing here sees: when a kept connection breaks" in said
+    assert "a dot is a request after the first" in said
+
+
 def test_a_crawl_that_asked_for_nothing_has_a_page_too() -> None:
     made = page(ReportData("none", "", "", 0.0, "", 0, 0, [], Histories().rest, Refusals()))
     assert "No host was asked for anything." in made
