@@ -23,6 +23,8 @@ from twisted.internet.defer import Deferred
 
 from scrapy_scour import compat, stats
 from scrapy_scour.policy.access import Means, meaning, next_hop
+from scrapy_scour.policy.failures import failure_in_words
+from scrapy_scour.policy.redirects import shorten_trail
 from scrapy_scour.policy.retry_after import retry_after_s
 from scrapy_scour.policy.urls import Origin, origin_of
 from scrapy_scour.stores.robots import Fetched
@@ -168,8 +170,8 @@ class RobotsFetcher:
             except Exception as error:
                 if not isinstance(error, IgnoreRequest):
                     self._job.count.add(stats.ROBOTS_EXCEPTIONS, str(type(error)))
-                problem = f"{type(error).__name__}: {error}".rstrip(": ")
-                if isinstance(error, _FetchEnded):
+                problem = failure_in_words(error)
+                if isinstance(error, IgnoreRequest) and str(error):
                     problem = str(error)
                 elif exchange.too_slow:
                     problem = f"longer than SCOUR_ROBOTSTXT_TIMEOUT = {self._job.settings.robotstxt_timeout:g} s"
@@ -178,15 +180,18 @@ class RobotsFetcher:
             self._job.count.add(stats.ROBOTS_STATUS, str(response.status))
             if not 300 <= response.status <= 399:
                 return self._final(response, tuple(trail), exchange)
+            location = response.headers.get("Location")
             hop = next_hop(
                 url,
                 response.status,
-                response.headers.get("Location"),
+                location,
                 trail,
                 private_addresses=self._job.settings.redirect_private_addresses,
             )
             if hop.url is None:
-                return Fetched(Means.NOT_OBTAINED, status=response.status, trail=tuple(trail), problem=hop.problem)
+                where = "".join(f": {target}" for target in shorten_trail([_text_of(location)]) if target)
+                problem = f"{hop.problem}{where}"
+                return Fetched(Means.NOT_OBTAINED, status=response.status, trail=tuple(trail), problem=problem)
             url = hop.url
 
     def _final(self, response: Response, trail: tuple[str, ...], exchange: _Exchange) -> Fetched:
@@ -346,6 +351,12 @@ class RobotsFetcher:
         if now - self._job.began_at.get(request, now) > self._job.settings.robotstxt_timeout:
             exchange.too_slow = True
             raise StopDownload(fail=True)
+
+
+def _text_of(location: bytes | None) -> str:
+    """A Location as it can be told: what is not printable is escaped."""
+    text = (location or b"").decode("utf-8", "replace").strip()
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def decoded(response: Response, limit: int) -> bytes | None:

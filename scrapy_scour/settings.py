@@ -475,8 +475,11 @@ def collect(settings: BaseSettings) -> tuple[dict[str, Any], list[str]]:
     known = [setting.name for setting in SETTINGS]
     for name in settings:
         if isinstance(name, str) and name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-            problems.append(f"{name} = {settings.get(name)!r}: there is no such setting; did you mean {near[0]}?")
+            # Without the prefix, which makes any two of them alike.
+            names = [one.removeprefix(PREFIX) for one in known]
+            near = difflib.get_close_matches(name.removeprefix(PREFIX), names, n=1, cutoff=0.6)
+            meant = f"; did you mean {PREFIX}{near[0]}?" if near else ""
+            problems.append(f"{name} = {settings.get(name)!r}: there is no such setting{meant}")
     return values, problems
 
 

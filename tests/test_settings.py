@@ -158,9 +158,17 @@ def test_all_wrong_values_are_named_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("unknown", "near"),
-    [("SCOUR_RETRY_WAIT", "SCOUR_RETRY_WAITS"), ("SCOUR_ROBOTS_TTL", "SCOUR_ROBOTSTXT_TTL"), ("SCOUR_", "SCOUR_")],
+    [("SCOUR_RETRY_WAIT", "SCOUR_RETRY_WAITS"), ("SCOUR_ROBOTS_TTL", "SCOUR_ROBOTSTXT_TTL")],
 )
 def test_an_unknown_name_is_refused_with_the_nearest_known_one(unknown: str, near: str) -> None:
     """A misspelled politeness setting must not be silence."""
     with pytest.raises(SettingsError, match=f"{unknown} = 1: there is no such setting; did you mean {near}"):
         read_settings(Settings({unknown: 1}))
+
+
+@pytest.mark.parametrize("unknown", ["SCOUR_", "SCOUR_FOO", "SCOUR_NONSENSE"])
+def test_an_unknown_name_that_resembles_none_is_refused_without_a_guess(unknown: str) -> None:
+    """A guess at random would send somebody to the wrong setting."""
+    with pytest.raises(SettingsError) as refused:
+        read_settings(Settings({unknown: 1}))
+    assert str(refused.value).endswith(f"{unknown} = 1: there is no such setting")

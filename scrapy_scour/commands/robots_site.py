@@ -142,6 +142,11 @@ class Sites:
         if self._file is not None:
             return File("file", self._file, size=fetched.size, truncated=fetched.truncated)
         state = {Means.RULES: "read", Means.NO_RULES: "unavailable", Means.NOT_OBTAINED: "unreachable"}[fetched.means]
+        problem = None
+        if fetched.means is Means.NOT_OBTAINED:
+            problem = fetched.problem.rstrip(".") or "no answer"
+            if fetched.retry_after_s is not None:
+                problem += f", to be asked again in {fetched.retry_after_s:.0f} s (Retry-After)"
         trail = [without_userinfo(url) for url in fetched.trail]
         return File(
             state,
@@ -151,7 +156,7 @@ class Sites:
             fetched.address or None,
             fetched.size if fetched.means is Means.RULES else None,
             fetched.truncated,
-            problem=(fetched.problem.rstrip(".") or "no answer") if fetched.means is Means.NOT_OBTAINED else None,
+            problem=problem,
             fetched_as=self._sent,
         )
 

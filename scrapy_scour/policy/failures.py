@@ -206,6 +206,37 @@ def failure_category(what: object) -> FailureCategory | None:
     return category_of_status(status) if isinstance(status, int) else None
 
 
+#: What went wrong, for people; an exception of another category speaks for itself.
+_WORDS = {
+    FailureCategory.TIMEOUT: "no answer in time",
+    FailureCategory.DNS: "the name of the host cannot be resolved",
+    FailureCategory.CONNECTION: "the connection failed",
+    FailureCategory.TLS: "no secure connection could be made",
+    FailureCategory.INVALID_RESPONSE: "the answer is no valid HTTP, or only a part of one",
+}
+
+
+def failure_in_words(error: BaseException) -> str:
+    """What a failed download is told as: its category in words, and what the nearest cause with a text of its own says.
+
+    An exception that is of no such category is named by its class: it is no word of the network's.
+    """
+    said = next(filter(None, map(_own_text, _causes(error))), "")
+    words = _WORDS.get(_category_of_exception(error))
+    if words is None:
+        return f"{type(error).__name__}: {said}".rstrip(": ")
+    return f"{words} ({said})" if said else words
+
+
+def _own_text(error: BaseException) -> str:
+    """What an exception says in a sentence; "" for one that only shows the Python objects that it holds."""
+    first = error.args[0] if error.args else None
+    if isinstance(first, list) and first and isinstance(first[-1], tuple) and first[-1]:
+        return str(first[-1][-1])  # OpenSSL's: library, function, reason
+    text = " ".join(str(error).split()).rstrip(".")
+    return "" if text.startswith(("[", "(", "<")) else text
+
+
 def _category_of_exception(error: BaseException) -> FailureCategory:
     found = FailureCategory.OTHER
     for one in _causes(error):

@@ -32,7 +32,7 @@ from scrapy_scour.policy.agents import product_token
 from scrapy_scour.policy.robots import parse
 from tests.support.crawl import DNS_RESOLVER_SETTING, ROOT, crawl, process_environment, run_scrapy, write_project
 from tests.support.resolver import ProcessResolver
-from tests.support.site import Answer, Sites, hang, redirect, unused_port
+from tests.support.site import Answer, Sites, closed, hang, redirect, truncated, unused_port
 
 SHARED = ROOT.parent / "shared"
 VECTORS = SHARED / "vectors" / "robots.jsonl"
@@ -851,16 +851,29 @@ def test_what_cannot_be_told_beats_a_refusal_and_each_dead_host_is_tried_once(ru
     silent.answer("/robots.txt", hang())
     walled.answer("/robots.txt", Answer("<html>", status=403))
     dead = f"http://127.0.0.5:{unused_port('127.0.0.5')}"
+    turning, leaving, closing, cutting = (sites(f"127.0.0.{n}") for n in range(6, 10))
+    turning.answer("/robots.txt", redirect(turning.url("/robots.txt")))
+    leaving.answer("/robots.txt", redirect("ftp://user:secret@a.test/x"))
+    closing.answer("/robots.txt", closed())
+    cutting.answer("/robots.txt", truncated(RULES))
     urls = [fine.url("/private/"), *(broken.url(f"/{n}") for n in range(3)), silent.url("/"), walled.url("/"), dead]
+    urls += [turning.url("/"), leaving.url("/"), closing.url("/"), cutting.url("/")]
     done = run(*urls, "--json", settings={"SCOUR_ROBOTSTXT_TIMEOUT": 0.5})
     assert (done.returncode, done.stderr) == (2, "")
     said = objects(done.stdout)
     assert [one["url"] for one in said] == urls
     verdicts = [one["verdict"] for one in said]
-    assert verdicts == ["refused", "unknown", "unknown", "unknown", "unknown", "allowed", "unknown"]
+    assert verdicts == ["refused", "unknown", "unknown", "unknown", "unknown", "allowed", *["unknown"] * 5]
     assert said[5]["reason"] == "robots unavailable: 403, so there are no rules (RFC 9309 2.3.1.3)"
-    assert [one["robots"]["state"] for one in said[4:]] == ["unreachable", "unavailable", "unreachable"]
-    assert (said[1]["robots"]["status"], said[1]["robots"]["problem"]) == (503, "status 503")
+    assert [one["robots"]["state"] for one in said[4:7]] == ["unreachable", "unavailable", "unreachable"]
+    problems = [one["robots"]["problem"] for one in said]
+    assert (said[1]["robots"]["status"], problems[1]) == (503, "status 503, to be asked again in 1 s (Retry-After)")
+    assert problems[6].startswith("the connection failed (Connection was refused")
+    assert problems[7] == f"redirects in a circle: {turning.url('/robots.txt')}"
+    assert problems[8] == "redirects to an unusable address (scheme 'ftp' is neither http nor https): ftp://a.test/x"
+    assert problems[9].startswith("the connection failed (")
+    assert problems[10].startswith("the answer is no valid HTTP, or only a part of one")
+    assert not any("twisted" in str(problem) for problem in problems)
     assert "longer than" in said[4]["robots"]["problem"]
     assert [len(one.log) for one in (fine, broken, silent, walled)] == [1, 1, 1, 1]
 

@@ -41,7 +41,7 @@ from scrapy_scour import FailureCategory as Category
 from scrapy_scour import failure_category
 from scrapy_scour.exceptions import ContentTypeRefused, Outcome, RobotsDisallowed
 from scrapy_scour.extensions.download import BodyTimeout
-from scrapy_scour.policy.failures import category_of_class, category_of_status
+from scrapy_scour.policy.failures import category_of_class, category_of_status, failure_in_words
 
 STATUSES: Final[list[tuple[int, Category | None]]] = [
     (100, None),
@@ -327,3 +327,25 @@ def test_the_walk_would_find_a_new_class() -> None:
 
     assert category_of_class(BrandNewDownloadError) is None
     assert "BrandNewDownloadError" not in NOT_OF_A_DOWNLOAD
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            ResponseNeverReceived([Failure(ConnectionDone())]),
+            "the connection failed (Connection was closed cleanly)",
+        ),
+        (DNSLookupError("no such name"), "the name of the host cannot be resolved (DNS lookup failed: no such name)"),
+        (
+            ResponseFailed([Failure(tls())]),
+            "no secure connection could be made (certificate verify failed)",
+        ),
+        (ResponseFailed([Failure(ParseError("bad", b"x"))]), "the answer is no valid HTTP, or only a part of one"),
+        (RuntimeError("of a\n middleware."), "RuntimeError: of a middleware"),
+        (RuntimeError(), "RuntimeError"),
+    ],
+)
+def test_a_failed_download_is_told_in_words_and_not_as_objects_of_python(error: Exception, words: str) -> None:
+    """Whoever reads why a site could not be asked need not know what Scrapy is made of."""
+    assert failure_in_words(error) == words
