@@ -72,7 +72,7 @@ class Job:
     ``under_way`` holds the requests that are in the downloader or on their way there, until they have left it.
     ``on_left(slot key, host)`` is called for each that leaves, ``on_slot_changed(slot key)`` when a delay was written,
     ``on_queued(queue, slot key)`` when a slot of our scheduler queue has got its first request, has lost its
-    last, or has a request of another host next.
+    last, or has a request of another host next, ``on_hold(clock, reason)`` when a hold is counted.
     """
 
     def __init__(self, crawler: Crawler) -> None:
