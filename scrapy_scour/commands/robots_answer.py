@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ALLOWED, REFUSED, UNKNOWN = "allowed", "refused", "unknown"
 #: Exit status by verdict; the largest of a run is its own.
 STATUS = {ALLOWED: 0, REFUSED: 1, UNKNOWN: 2}
+#: What stands before the colon is no host with a port.
+_OTHER_SCHEME = re.compile(r".*://|[a-z][a-z0-9+-]*:(?![0-9])", re.IGNORECASE)
 _LINE = re.compile(r"robots\.txt line (\d+)\Z")
 
 
@@ -220,7 +222,11 @@ class Explainer:
 
 def wrong_with(url: str) -> str:
     """Why it is no URL that can be crawled, in words."""
-    hint = "" if "://" in url else "; is https:// missing?"
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        return "this is not UTF-8; other octets stand in a URL as %XX"
+    hint = "" if _OTHER_SCHEME.match(url) else "; is https:// missing?"
     return f"this is no http or https URL with a host{hint}"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_scour.commands.robots_answer import STATUS, Answer, Explainer
 from scrapy_scour.commands.robots_plan import BadInput, Plan
@@ -13,6 +14,9 @@ from scrapy_scour.commands.robots_text import TextReport
 
 if TYPE_CHECKING:
     from scrapy_scour.job import Job
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class OutputGone(Exception):
@@ -43,7 +47,7 @@ class Desk:
         self._answers += 1
         self._worst = max(self._worst, STATUS[answer.verdict])
         if self._asked.as_json:
-            _write(json.dumps(answer.as_json(self.explainer.identity, self.explainer.notes)) + "\n")
+            _write(_json(answer.as_json(self.explainer.identity, self.explainer.notes)) + "\n")
         else:
             self._text.add(answer)
 
@@ -56,6 +60,14 @@ class Desk:
     def status(self) -> int:
         """The exit status: a run that did not come to its end cannot tell."""
         return self._worst if self.finished else STATUS["unknown"]
+
+
+def _json(value: dict[str, Any]) -> str:
+    """The value as JSON in ASCII; octets that are no UTF-8 become U+FFFD, since half a surrogate pair is no text."""
+    text = json.dumps(value)
+    if "\\ud" not in text:
+        return text
+    return json.dumps(json.loads(_SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False))))
 
 
 def _write(text: str) -> None:

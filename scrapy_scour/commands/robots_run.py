@@ -6,13 +6,15 @@ yields no request.
 
 ``--json`` prints one object per URL and line. All keys are there in each; more may be added, none is taken away.
 
-``url``           as given, without user and password
+``url``           as given, without user and password; octets that are not UTF-8 as U+FFFD, here and elsewhere
 ``verdict``       "allowed", "refused" or "unknown" (it cannot be told: robots.txt could not be read, or this is no URL)
 ``reason``        why, in words
-``line``          number of the line of robots.txt that decided, from 1; null when no line did
+``line``          number of the line of robots.txt that decided, from 1, or of the Allow that permits what no Disallow
+                  speaks about; null when no line did
 ``rule``          that line, without comment and space around it; null likewise
 ``origin``        scheme, host and port whose robots.txt it is; null for ``--file`` and when it was not asked
-``group``         the group of rules that applied, as its first user-agent line names it; null without one
+``group``         the group of rules that applied, as its first user-agent line names it; null without one, and when the
+                  user's own parser reads the file
 ``group_is_own``  whether that is a group for the token by name, so that the group ``*`` does not apply
 ``agent``         the User-Agent that the answer is about; "" for none
 ``agent_from``    the setting or option that it comes from

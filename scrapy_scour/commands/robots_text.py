@@ -38,12 +38,10 @@ class TextReport:
 
     def add(self, answer: Answer) -> None:
         """Write one answer, after the facts about its site when they are new."""
-        out = []
-        if not self._begun:
-            self._begun = True
-            out += self._whom()
+        out = [] if self._begun else [*self._whom(), ""]
         if answer.site is not None and self._is_new(answer.site):
-            out += ["", *_facts(answer.site, self._identity), ""]
+            out += ([""] if self._begun else []) + [*_facts(answer.site, self._identity), ""]
+        self._begun = True
         out.append(f"{answer.verdict:<8} {printable(answer.url)}")
         out += _wrapped(printable(answer.reason), " " * 9)
         for row in _rows(answer.agents or ()):

@@ -27,9 +27,11 @@ from scrapy_scour.commands import robots_offline, robots_plan, robots_run, robot
 from scrapy_scour.commands.robots import Command
 from scrapy_scour.commands.robots_answer import Explainer
 from scrapy_scour.commands.robots_input import LONGEST_LINE, Lines
-from scrapy_scour.commands.robots_text import WIDTH, printable
+from scrapy_scour.commands.robots_text import WIDTH, TextReport, printable
+from scrapy_scour.policy.access import Means
 from scrapy_scour.policy.agents import product_token
 from scrapy_scour.policy.robots import parse
+from scrapy_scour.stores.robots import Fetched, Known
 from tests.support.crawl import DNS_RESOLVER_SETTING, ROOT, crawl, process_environment, run_scrapy, write_project
 from tests.support.resolver import ProcessResolver
 from tests.support.site import Answer, Sites, closed, hang, redirect, truncated, unused_port
@@ -72,6 +74,7 @@ KEYS = [
     "agents",
     "notes",
 ]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 USER_AGENT_MIDDLEWARE = "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Tell = Callable[..., str]
@@ -229,9 +232,19 @@ def test_real_files_are_told_in_80_columns_of_printable_characters(
 ) -> None:
     if not CORPUS.exists():
         pytest.skip("shared/corpus is not beside the project")
+    urls = ["/a/b", "/search?q=1", "/robots.txt"]
     for path in sorted(CORPUS.iterdir())[::60]:
-        assert command(["/a/b", "/search?q=1", "--file", str(path), "--all-agents", "--agent", "testbot"]) in (0, 1)
-        for line in capsys.readouterr().out.splitlines():
+        status = command([*urls, "--file", str(path), "--all-agents", "--agent", "testbot"])
+        said = capsys.readouterr().out
+        robots = parse(path.read_bytes())
+        verdicts = [robots.verdict(url, "testbot") for url in urls]
+        told = [line for line in said.splitlines() if line.startswith(("allowed  ", "refused  "))]
+        assert told == [f"{'allowed' if one else 'refused'}  {url}" for one, url in zip(verdicts, urls, strict=True)]
+        assert status == (not all(verdicts))
+        in_a_row = " ".join(said.split())
+        assert all(one.source in in_a_row for one in verdicts)
+        assert all(f"line {warning.line}: " in in_a_row for warning in robots.warnings()[:20])
+        for line in said.splitlines():
             assert line.isprintable()
             assert len(line) <= WIDTH or len(line.split()) <= 3, line  # one long word
 
@@ -284,6 +297,39 @@ def test_the_json_form_has_every_key_and_says_what_decided(ask: Ask) -> None:
 def test_the_documentation_names_the_keys_of_the_json_form() -> None:
     named = [line.split("``")[1] for line in str(robots_run.__doc__).splitlines() if line.startswith("``")]
     assert [name for name in named if not name.startswith("--")] == KEYS
+
+
+def test_the_readme_names_the_keys_of_the_json_form() -> None:
+    table = README.partition("The keys of the JSON form")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert [key for cell in cells for key in re.findall(r"`(\w+)`", cell)] == KEYS
+
+
+def test_the_sample_in_the_readme_is_what_the_command_prints() -> None:
+    rules = """\
+User-agent: *
+Disallow: /private/   # nobody
+Crawl-delay: 2
+
+User-agent: testbot
+User-agent: other
+Disalow: /bots/
+Request-rate: 1/10
+Sitemap: https://shop.test/map.xml
+"""
+    settings = Settings({"USER_AGENT": BOT})
+    robots_settings.prepare(settings, robots_plan.Plan(urls=()))
+    job = robots_offline.offline_job(settings)
+    explainer = Explainer(job)
+    trail, address = ("https://shop.test/robots.txt",), "192.0.2.7"
+    parser = job.robots_parser()(rules.encode(), False)
+    fetched = Fetched(Means.RULES, parser=parser, status=200, trail=trail, size=len(rules), address=address)
+    printed: list[str] = []
+    report = TextReport(printed.append, explainer.identity, explainer.sent, explainer.notes)
+    urls = ["https://shop.test/bots/1", "https://shop.test/"]
+    for url in urls:
+        report.add(robots_offline.answer_offline(explainer, url, Known(fetched, job.now())))
+    assert f"```\n$ scrapy robots {' '.join(urls)}\n{''.join(printed)}```\n" in README
 
 
 @pytest.mark.parametrize(
@@ -509,6 +555,28 @@ def test_a_parser_that_fails_cannot_tell(ask: Ask) -> None:
     assert "RuntimeError: no idea" in one["reason"]
 
 
+def test_octets_that_are_no_text_are_marked_as_such_in_the_json_form(
+    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = "User-agent: caf\xe9\nUser-agent: *\nDisallow: /".encode("latin-1")
+    _, (one,) = ask(rules, "/x", "--all-agents")
+    assert [agent["token"] for agent in one["agents"]] == ["caf\ufffd", "*"]
+    (tmp_path / "rules").write_bytes(rules)
+    command(["/\U0001f600\udce9", "/x", "--file", str(tmp_path / "rules"), "--json"])
+    one, other = objects(capsys.readouterr().out)
+    assert (one["url"], one["verdict"], other["verdict"]) == ("/\U0001f600\ufffd", "unknown", "refused")
+
+
+def test_the_first_answer_stands_apart_whether_or_not_its_robots_txt_was_asked(tell: Tell) -> None:
+    settings = {"SCOUR_SCOPE_EXCLUDE": ["/out"], "USER_AGENT": BOT}
+    whom, blank, *rest = tell(RULES, "http://site.test/out", "http://site.test/in", settings=settings).split("\n")
+    assert whom.startswith("asked for")
+    assert (blank, rest[0]) == ("", "refused  http://site.test/out")
+    assert rest[2] == ""
+    whom, blank, name, *_ = tell(RULES, "/in").split("\n")
+    assert (blank, name.endswith("robots.txt")) == ("", True)
+
+
 def test_nothing_that_a_site_writes_reaches_a_terminal_as_a_control(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -529,6 +597,8 @@ def test_nothing_that_a_site_writes_reaches_a_terminal_as_a_control(
     [
         ([], "no URL was given"),
         (["site.test/x"], "is https:// missing?"),
+        (["site.test:8080"], "is https:// missing?"),
+        (["mailto:a@b.test"], "this is no http or https URL with a host\n"),
         (["ftp://site.test/x"], "no http or https URL"),
         (["http://user:secret@/x"], "no http or https URL"),
         (["/path/without/file"], "no http or https URL"),
@@ -903,7 +973,28 @@ def started(environment: dict[str, str], cwd: Path, *args: str) -> subprocess.Po
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        errors="surrogateescape",
     )
+
+
+def test_robots_txt_is_fetched_through_the_proxies_of_the_project(
+    environment: dict[str, str], sites: Sites, tmp_path: Path
+) -> None:
+    proxy = sites()
+    proxy.route("http*", lambda seen: Answer(RULES))
+    middleware = f"""
+class SetsProxy:
+    def process_request(self, request):
+        request.meta["proxy"] = {proxy.url("/")!r}
+
+DOWNLOADER_MIDDLEWARES = {{SetsProxy: 700}}
+"""
+    for folder, settings, variables in (("a", "", {"http_proxy": proxy.url("/")}), ("b", middleware, {})):
+        project = write_project(tmp_path / folder, SPIDER, settings)
+        args = ["robots", "http://far.test/private/", "--json"]
+        done = run_scrapy(args, project, environment={**environment, **variables})
+        assert [one["line"] for one in objects(done.stdout)] == [2]
+    assert [seen.path for seen in proxy.log] == ["http://far.test/robots.txt"] * 2
 
 
 def test_urls_on_standard_input_are_answered_as_they_come_with_one_fetch(
@@ -917,12 +1008,14 @@ def test_urls_on_standard_input_are_answered_as_they_come_with_one_fetch(
         process.stdin.write(f"{site.url('/a')}\n")
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["verdict"] == "allowed"  # before the input has ended
-        process.stdin.write("".join(f"{site.url(f'/private/{n}')}\n" for n in range(500)) + "\nno url\n")
-        process.stdin.close()
-        rest = objects(process.stdout.read())
-        assert process.stderr.read() == ""
-    assert [one["verdict"] for one in rest] == ["refused"] * 500 + ["unknown"]
-    assert [one["url"] for one in rest[:500]] == [site.url(f"/private/{n}") for n in range(500)]
+        urls = [site.url(f"/private/{n}") for n in range(10_000)]
+        rest, _ = process.communicate("\n".join([*urls, "", "no url", f"{site.url('/caf')}\udce9"]), timeout=60)
+        *answers, no_url, no_text = objects(rest)
+    assert [one["url"] for one in answers] == urls
+    assert {(one["verdict"], one["line"]) for one in answers} == {("refused", 2)}
+    assert (no_url["verdict"], no_text["verdict"]) == ("unknown", "unknown")
+    assert no_text["url"] == site.url("/caf\ufffd")
+    assert "is not UTF-8" in no_text["reason"]
     assert process.returncode == 2
     assert [seen.path for seen in site.log] == ["/robots.txt"]
 
