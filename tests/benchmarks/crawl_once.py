@@ -1,6 +1,6 @@
 """One crawl in a process of its own, and its figures as one line of JSON. Used by the benchmarks beside it.
 
-``run(hosts, settings, ...)`` starts it; ``hosts`` maps a group's name to the hosts and the pages of each.
+``run(port, groups, settings)`` starts it; ``groups`` maps a group's name to the hosts and the pages of each.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Figures:
-    """``ended_s``: seconds from the start to the last page of each group; ``wall_s``: to the end of the crawl;
-    ``cpu_s``: its processor time, without start-up. ``pages``: how many arrived. ``peak_mib``: largest resident size.
+    """``ended_s``: seconds from the start to the last page of each group, ``by_then`` how many pages of all groups had
+    arrived then and ``cpu_by_then`` the processor time; ``wall_s``: to the end of the crawl; ``cpu_s``: its processor
+    time, without start-up. ``pages``: how many arrived. ``peak_mib``: largest resident size.
     """
 
     ended_s: dict[str, float]
+    by_then: dict[str, int]
+    cpu_by_then: dict[str, float]
     wall_s: float
     cpu_s: float
     pages: int
@@ -47,9 +50,12 @@ class Figures:
         return max(self.ended_s.values())
 
 
-def run(port: int, groups: Mapping[str, Group], settings: Mapping[str, Any]) -> Figures:
-    """Crawl all groups together; fails unless every page arrived."""
+def run(port: int, groups: Mapping[str, Group], settings: Mapping[str, Any], collect_after: int = 0) -> Figures:
+    """Crawl all groups together; fails unless every page arrived.  ``collect_after``: so many new objects are made
+    before Python's garbage collector runs, 0 for as many as it likes.
+    """
     job = {
+        "collect_after": collect_after,
         "port": port,
         "groups": {name: [group.hosts, group.pages] for name, group in groups.items()},
         "settings": dict(settings),
@@ -70,13 +76,16 @@ def run(port: int, groups: Mapping[str, Group], settings: Mapping[str, Any]) -> 
 
 
 def main() -> None:
+    import gc
     import resource
 
     import scrapy
     from scrapy.crawler import AsyncCrawlerProcess
 
     job = json.load(sys.stdin)
-    result: dict[str, Any] = {"ended_s": {}, "pages": 0}
+    result: dict[str, Any] = {"ended_s": {}, "by_then": {}, "cpu_by_then": {}, "pages": 0}
+    if job["collect_after"]:
+        gc.set_threshold(job["collect_after"])
 
     class Pages(scrapy.Spider):
         name = "pages"
@@ -95,6 +104,8 @@ def main() -> None:
         def parse(self, response: Any, group: str) -> None:
             result["ended_s"][group] = time.monotonic() - self.began
             result["pages"] += 1
+            result["by_then"][group] = result["pages"]
+            result["cpu_by_then"][group] = time.process_time() - self.cpu
 
         def closed(self, reason: str) -> None:
             result["wall_s"] = time.monotonic() - self.began
