@@ -254,7 +254,8 @@ class _Many:
 
 
 def _length(value: str) -> int:
-    return normal_length(value.encode("latin-1")) if "?" in value or "%" in value or not value.isascii() else len(value)
+    raw = value.encode("latin-1")
+    return normal_length(raw) if "?" in value or not is_plain(raw) else len(raw)
 
 
 def _longer(best: str | None, value: str) -> str:

@@ -393,6 +393,16 @@ def test_an_allow_that_overrules_nothing_is_named_when_asked_for() -> None:
     assert robots.verdict(A + "/a/b", "foo") == Verdict(True)  # it decides nothing
 
 
+@pytest.mark.parametrize(
+    ("written", "octets"), [("{", 3), ("|", 3), ('"', 3), ("<", 3), ("\\", 3), ("%7B", 3), ("é", 6), ("x", 1), ("%41", 1)]
+)
+def test_what_must_be_escaped_counts_as_its_escape(written: str, octets: int) -> None:
+    """RFC 9309 2.2.2: the rule with the most octets decides, after encoding; Allow if both have as many."""
+    for stars in (octets - 1, octets):
+        robots = parse(f"User-agent: *\nDisallow: /a{written}b\nAllow: /{'*' * stars}b$\n")
+        assert robots.allowed(f"{A}/a{written}b", "foo") is (stars == octets)
+
+
 def test_many_deciding_rules_are_each_named() -> None:
     robots = parse("User-agent: *\n" + "".join(f"Disallow: /{number}/\n" for number in range(1000)))
     for number in (0, 1, 10, 100, 500, 999, 999, 1, *range(0, 1000, 7)):

@@ -44,6 +44,8 @@ pieces = st.sampled_from(
         "=",
         ".",
         " ",
+        "{",
+        "%7B",
     ]
 )
 values = st.lists(pieces, max_size=7).map("".join)
