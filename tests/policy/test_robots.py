@@ -394,7 +394,8 @@ def test_an_allow_that_overrules_nothing_is_named_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "octets"), [("{", 3), ("|", 3), ('"', 3), ("<", 3), ("\\", 3), ("%7B", 3), ("é", 6), ("x", 1), ("%41", 1)]
+    ("written", "octets"),
+    [("{", 3), ("|", 3), ('"', 3), ("<", 3), ("\\", 3), ("%7B", 3), ("é", 6), ("x", 1), ("%41", 1)],
 )
 def test_what_must_be_escaped_counts_as_its_escape(written: str, octets: int) -> None:
     """RFC 9309 2.2.2: the rule with the most octets decides, after encoding; Allow if both have as many."""
