@@ -16,22 +16,12 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from scrapy_scour import compat
 from scrapy_scour.exceptions import CrawlDelayTooLong, PolicyCheckFailed, RobotsDisallowed
-from tests.support.crawl import Result, crawl, sleep
-from tests.support.site import Answer, Site, Sites, gaps
+from tests.support.crawl import Result, clean, crawl, sleep
+from tests.support.site import Answer, Site, Sites, gaps, pages
 
 ACME = "User-agent: acmebot\nDisallow: /x\n\nUser-agent: *\nDisallow: /s\n"
 """Refuses /x to acmebot and /s to everybody else."""
 TOKEN_WARNING = "No product token"
-
-
-def pages(site: Site) -> list[str]:
-    return [path for path in site.paths() if path != "/robots.txt"]
-
-
-def clean(result: Result) -> None:
-    """No fault of ours, and an outcome for every error."""
-    assert result.package_tracebacks == []
-    assert result.stats.get("scour/outcomes", 0) == len(result.errors)
 
 
 @pytest.fixture

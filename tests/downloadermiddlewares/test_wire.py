@@ -11,21 +11,11 @@ from scrapy.http import Response
 
 from scrapy_scour.exceptions import OutOfScope, PolicyCheckFailed, RobotsDisallowed, RobotsUnreachable
 from scrapy_scour.job import Job, job_of
-from tests.support.crawl import Result, crawl
-from tests.support.site import Answer, Site, Sites
+from tests.support.crawl import Result, clean, crawl
+from tests.support.site import Answer, Site, Sites, pages
 
 ACME = "User-agent: acmebot\nDisallow: /x\nCrawl-delay: 0.3\n\nUser-agent: *\nDisallow: /s\n"
 ROBOTS = "scrapy_scour.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
-
-
-def pages(site: Site) -> list[str]:
-    return [path for path in site.paths() if path != "/robots.txt"]
-
-
-def clean(result: Result) -> None:
-    """No fault of ours, and an outcome for every error."""
-    assert result.package_tracebacks == []
-    assert result.stats.get("scour/outcomes", 0) == len(result.errors)
 
 
 @pytest.fixture

@@ -365,3 +365,9 @@ def write_project(folder: Path, spider: str, settings: str = "", *, name: str = 
     base += "REMOTE_CONTROL_ENABLED = False\n"
     (package / "settings.py").write_text(base + settings)
     return folder
+
+
+def clean(result: Result) -> None:
+    """No fault of ours, and an outcome for every error."""
+    assert result.package_tracebacks == []
+    assert result.stats.get("scour/outcomes", 0) == len(result.errors)

@@ -682,3 +682,8 @@ class Sites:
         with contextlib.ExitStack() as closing:
             for site in self.opened:
                 closing.callback(site.close)
+
+
+def pages(site: Site) -> list[str]:
+    """The paths that were asked for, but for the rules."""
+    return [path for path in site.paths() if path != "/robots.txt"]
