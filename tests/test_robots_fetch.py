@@ -20,7 +20,7 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from scrapy_scour import compat
 from scrapy_scour.exceptions import PolicyCheckFailed, RobotsDisallowed, RobotsUnreachable
-from tests.support.crawl import Result, crawl, sleep
+from tests.support.crawl import Result, clean, crawl, sleep
 from tests.support.site import (
     Answer,
     Seen,
@@ -50,12 +50,6 @@ def pages(site: Site) -> list[str]:
 
 def robots(site: Site) -> list[Seen]:
     return site.requests("/robots.txt")
-
-
-def clean(result: Result) -> None:
-    """No fault of ours, and an outcome for every error."""
-    assert result.package_tracebacks == []
-    assert result.stats.get("scour/outcomes", 0) == len(result.errors)
 
 
 def unreachable(result: Result, count: int) -> None:

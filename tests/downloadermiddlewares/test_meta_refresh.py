@@ -9,15 +9,11 @@ from scrapy import Request
 
 from scrapy_scour.exceptions import OutOfScope, RedirectLoop
 from tests.support.crawl import crawl
-from tests.support.site import Answer, Site, Sites
+from tests.support.site import Answer, Sites, pages
 
 
 def refresh(content: str, before: str = "") -> str:
     return f'<html><head>{before}<meta http-equiv="refresh" content="{content}"></head><body>text</body></html>'
-
-
-def pages_of(site: Site) -> list[str]:
-    return [path for path in site.paths() if path != "/robots.txt"]
 
 
 #: The page, and where on the same site it leads; None: it is a page.
@@ -54,7 +50,7 @@ async def test_a_refresh_is_a_hop_where_it_leads_and_a_page_where_it_does_not(si
     for number, (name, _, target) in enumerate(PAGES):
         source = a.url(f"/dir/{number}")
         assert ends.get(source) == (source if target is None else a.url(target)), name
-    assert set(pages_of(a)) == {target for _, _, target in PAGES if target} | {
+    assert set(pages(a)) == {target for _, _, target in PAGES if target} | {
         f"/dir/{number}" for number in range(len(PAGES))
     }
     assert result.errors == []
@@ -102,7 +98,7 @@ async def test_pages_that_refresh_in_a_circle_end_as_a_loop(sites: Sites) -> Non
     a.redirect("/mixed", "/mixed-2")
     a.page("/mixed-2", refresh("0;url=/mixed"))
     result = await crawl([Request(a.url(path)) for path in ("/1", "/mixed")])
-    assert sorted(pages_of(a)) == ["/1", "/2", "/mixed", "/mixed-2"]
+    assert sorted(pages(a)) == ["/1", "/2", "/mixed", "/mixed-2"]
     for source, trail in (
         ("/2", ("/1", "/2", "/1")),
         ("/mixed-2", ("/mixed", "/mixed-2", "/mixed")),
@@ -134,7 +130,7 @@ async def test_a_page_that_reloads_itself_is_the_page(sites: Sites) -> None:
     start = [Request(a.url(path)) for path in ("/self", "/empty")]
     result = await crawl(start)
     assert sorted(result.urls()) == [a.url("/empty"), a.url("/self")]
-    assert sorted(pages_of(a)) == ["/empty", "/self"]
+    assert sorted(pages(a)) == ["/empty", "/self"]
     stock = await crawl(start, stock=True)
     assert stock.urls() == []  # the reload is a duplicate, and so nothing is left
 
@@ -145,7 +141,7 @@ async def test_a_page_that_refreshes_to_itself_after_a_cookie_is_had_once(sites:
     a.route("/self", lambda seen: "behind the wall" if seen.header("Cookie") else waiting)
     result = await crawl([Request(a.url("/self"))])
     assert [page.body for page in result.responses] == [b"behind the wall"]
-    assert pages_of(a) == ["/self", "/self"]
+    assert pages(a) == ["/self", "/self"]
 
     stock = await crawl([Request(a.url("/self"))], stock=True)
     assert (stock.responses, stock.errors) == ([], [])

@@ -20,7 +20,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_scour.downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
 from scrapy_scour.exceptions import Outcome, RedirectLoop, RedirectRefused, RobotsDisallowed, TooManyRedirects
 from tests.support.crawl import ADDONS, Requests, Result, crawl
-from tests.support.site import Answer, Seen, Site, Sites, max_in_flight, redirect, starts
+from tests.support.site import Answer, Seen, Sites, max_in_flight, pages, redirect, starts
 
 #: Newer versions name the size of the random variation, older ones only whether there is one.
 NO_JITTER: Final[dict[str, Any]] = (
@@ -28,11 +28,6 @@ NO_JITTER: Final[dict[str, Any]] = (
     if hasattr(default_settings, "DOWNLOAD_DELAY_JITTER")
     else {"RANDOMIZE_DOWNLOAD_DELAY": False}
 )
-
-
-def pages_of(site: Site) -> list[str]:
-    """What was asked of the site, without robots.txt."""
-    return [path for path in site.paths() if path != "/robots.txt"]
 
 
 def loop_of(result: Result, url: str) -> RedirectLoop:
@@ -145,7 +140,7 @@ async def test_the_server_sees_what_an_odd_location_means_or_nothing(sites: Site
             assert arrived[source].status == 200, LOCATIONS[number]
             assert arrived[source].url.partition("#")[0] == a.url(path), LOCATIONS[number]
     known = {path for path in expected if path} | {f"/dir/n?{number}" for number in range(len(LOCATIONS))}
-    assert set(pages_of(a)) == known, set(pages_of(a)) ^ known
+    assert set(pages(a)) == known, set(pages(a)) ^ known
     assert result.package_tracebacks == []
     assert result.stats["scour/outcome/redirect_refused"] == expected.count(None)
 
@@ -156,7 +151,7 @@ async def test_two_locations_are_one_only_if_they_agree(sites: Sites) -> None:
     a.redirect("/same", "/z", headers=[("Location", "/z")])
     a.page("/*", "page")
     result = await crawl([a.url("/two"), a.url("/same")])
-    assert sorted(pages_of(a)) == ["/same", "/two", "/z"]
+    assert sorted(pages(a)) == ["/same", "/two", "/z"]
     error = result.error(a.url("/two"))
     assert isinstance(error, RedirectRefused)
     assert "several Locations" in error.reason
@@ -212,7 +207,7 @@ async def test_statuses_that_the_spider_handles_are_handed_back(sites: Sites) ->
     metas: list[dict[str, Any]] = [{"handle_httpstatus_list": [301]}, {"handle_httpstatus_all": True}]
     result = await crawl([Request(a.url("/1"), meta=metas[0]), Request(a.url("/2"), meta=metas[1])])
     assert sorted(page.status for page in result.responses) == [301, 302]
-    assert sorted(pages_of(a)) == ["/1", "/2"]
+    assert sorted(pages(a)) == ["/1", "/2"]
 
 
 # Circles
@@ -227,7 +222,7 @@ async def test_a_loop_ends_as_an_error_that_names_the_trail(sites: Sites) -> Non
     for filtered in (False, True):
         a.log.clear()
         result = await crawl([Request(a.url(path), dont_filter=filtered) for path in ("/loop", "/self")])
-        assert sorted(pages_of(a)) == ["/loop", "/loop2", "/self"]
+        assert sorted(pages(a)) == ["/loop", "/loop2", "/self"]
         error = loop_of(result, a.url("/loop2"))
         assert error.trail == (a.url("/loop"), a.url("/loop2"), a.url("/loop"))
         assert f"{a.url('/loop')} -> {a.url('/loop2')} -> {a.url('/loop')}" in str(error)
@@ -251,7 +246,7 @@ async def test_a_loop_over_two_hosts_ends_too(sites: Sites, secure: bool) -> Non
     a.redirect("/", b.url("/"))
     b.redirect("/", a.url("/"))
     result = await crawl([a.url("/")])
-    assert (pages_of(a), pages_of(b)) == (["/"], ["/"])
+    assert (pages(a), pages(b)) == (["/"], ["/"])
     assert loop_of(result, b.url("/")).trail == (a.url("/"), b.url("/"), a.url("/"))
 
 
@@ -289,7 +284,7 @@ async def test_a_loop_ends_although_each_hop_went_through_a_queue_on_disk(sites:
     result = await crawl(OnDisk, jobdir=tmp_path, spider_args=arguments)
     assert result.stats["scheduler/enqueued/disk"] >= 4
     assert "scheduler/unserializable" not in result.stats
-    assert pages_of(a) == ["/a", "/b", "/c", "/b"]  # /b once more: a cookie had come in since
+    assert pages(a) == ["/a", "/b", "/c", "/b"]  # /b once more: a cookie had come in since
     assert [type(failed.error) for failed in had.errors] == [RedirectLoop]
     error = had.errors[0].error
     assert isinstance(error, RedirectLoop)
@@ -312,7 +307,7 @@ async def test_a_page_that_sets_a_cookie_and_sends_to_itself_is_had_once(sites: 
     requests = [Request(a.url("/self")), Request(a.url("/self"))]
     result = await crawl(requests)
     assert [page.body for page in result.responses] == [b"behind the wall"]
-    assert pages_of(a) == ["/self", "/self"]
+    assert pages(a) == ["/self", "/self"]
     assert result.errors == []
     assert result.stats["scour/outcome/duplicate"] == 1  # the second request, not the hop
 
@@ -327,7 +322,7 @@ async def test_a_detour_that_comes_back_with_a_cookie_is_followed(sites: Sites) 
     a.redirect("/a?c=1", "/a", headers={"Set-Cookie": "c=1"})
     result = await crawl([Request(a.url("/a"))])
     assert result.urls() == [a.url("/a")]
-    assert pages_of(a) == ["/a", "/a?c=1", "/a"]
+    assert pages(a) == ["/a", "/a?c=1", "/a"]
 
 
 async def test_only_members_of_the_chain_pass_the_duplicate_filter(sites: Sites) -> None:
@@ -344,7 +339,7 @@ async def test_only_members_of_the_chain_pass_the_duplicate_filter(sites: Sites)
     had = Result()
     result = await crawl(InOrder, spider_args={"start": [Request(a.url("/landed"))], "result": had})
     assert had.urls() == [a.url("/landed")]
-    assert pages_of(a) == ["/landed", "/wall", "/wall"]
+    assert pages(a) == ["/landed", "/wall", "/wall"]
     assert result.stats["scour/outcome/duplicate"] == 1
 
 
@@ -357,7 +352,7 @@ async def test_a_cookie_that_nobody_keeps_does_not_prolong_a_loop(sites: Sites, 
     a.redirect("/self", "/self", headers={"Set-Cookie": cookie})
     result = await crawl([Request(a.url("/self"))])
     loop_of(result, a.url("/self"))
-    assert len(pages_of(a)) <= 2
+    assert len(pages(a)) <= 2
 
 
 @pytest.mark.parametrize(
@@ -370,7 +365,7 @@ async def test_a_cookie_wall_is_a_loop_for_who_takes_no_cookies(
     a.route("/self", wall)
     result = await crawl([Request(a.url("/self"), meta=meta)], values)
     loop_of(result, a.url("/self"))
-    assert pages_of(a) == ["/self"]
+    assert pages(a) == ["/self"]
 
 
 async def test_a_wall_that_never_opens_ends_at_the_limit(sites: Sites) -> None:
@@ -379,7 +374,7 @@ async def test_a_wall_that_never_opens_ends_at_the_limit(sites: Sites) -> None:
     a.route("/self", lambda seen: redirect("/self", headers={"Set-Cookie": f"n={next(count)}"}))
     result = await crawl([Request(a.url("/self"))], {"REDIRECT_MAX_TIMES": 4})
     assert isinstance(result.error(a.url("/self")), TooManyRedirects)
-    assert len(pages_of(a)) == 5
+    assert len(pages(a)) == 5
 
 
 # Chains without end
@@ -389,7 +384,7 @@ async def test_a_chain_that_grows_without_end_stops_at_the_limit(sites: Sites) -
     (a,) = sites.named("a.test")
     a.route("/d*", lambda seen: redirect(f"{seen.path}&u=1"))
     result = await crawl([a.url("/d?u=1")], {"REDIRECT_MAX_TIMES": 12})
-    assert len(pages_of(a)) == 13
+    assert len(pages(a)) == 13
     (failed,) = result.errors
     assert isinstance(failed.error, TooManyRedirects)
     assert not isinstance(failed.error, IgnoreRequest)

@@ -11,11 +11,7 @@ from twisted.internet.defer import TimeoutError as DeferredTimeoutError
 
 from scrapy_scour import compat
 from tests.support.crawl import Result, crawl
-from tests.support.site import Answer, Seen, Site, Sites, closed, gaps
-
-
-def pages_of(site: Site) -> list[Seen]:
-    return [seen for seen in site.requests() if seen.path != "/robots.txt"]
+from tests.support.site import Answer, Sites, closed, gaps, page_requests
 
 
 def retry_stats(result: Result) -> dict[str, Any]:
@@ -57,7 +53,7 @@ async def test_retries_and_their_stats_are_scrapys(sites: Sites, name: str) -> N
         ends += [getattr(getattr(failed.error, "response", None), "status", None) for failed in result.errors]
         last = (result.responses[0].request if result.responses else result.errors[0].request).priority
         assert result.package_tracebacks == []
-        seen.append((len(pages_of(site)), ends, last, retry_stats(result)))
+        seen.append((len(page_requests(site)), ends, last, retry_stats(result)))
     stocks, ours = seen
     assert ours == stocks
     assert ours[0] == made
@@ -103,7 +99,7 @@ async def test_a_request_that_is_not_retried_holds_its_host_all_the_same(
     site.page("/r", "later", 429)
     requests = [Request(site.url("/r"), meta=meta, priority=1), Request(site.url("/next"))]
     result = await crawl(requests, {**settings, "CONCURRENT_REQUESTS_PER_DOMAIN": 1, "SCOUR_RETRY_WAITS": [0.3]})
-    pages = pages_of(site)
+    pages = page_requests(site)
     assert [seen.path for seen in pages] == ["/r", "/next"]
     assert gaps(pages)[0] >= 0.28
     assert result.urls() == [site.url("/next")]
@@ -133,7 +129,7 @@ async def test_a_time_that_is_named_is_waited_for_and_what_comes_after_counts(si
     settings = {"RETRY_TIMES": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 1, "RETRY_PRIORITY_ADJUST": -2}
     result = await crawl(requests, settings)
     # While the others are answered well it is not held against the page; when nothing else is left, it is.
-    pages = pages_of(site)
+    pages = page_requests(site)
     assert [seen.path if seen.path == "/r" else "other" for seen in pages] == ["/r", "other", "other", "/r", "/r", "/r"]
     assert [wait >= 0.98 for wait in gaps(pages)] == [seen.path == "/r" for seen in pages[:-1]]
     assert len(result.responses) == 2

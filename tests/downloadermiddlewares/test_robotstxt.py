@@ -16,7 +16,7 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from scrapy_scour import compat
 from scrapy_scour.exceptions import CrawlDelayTooLong, PolicyCheckFailed, RobotsDisallowed
-from tests.support.crawl import Result, clean, crawl, sleep
+from tests.support.crawl import clean, crawl, sleep
 from tests.support.site import Answer, Site, Sites, gaps, pages
 
 ACME = "User-agent: acmebot\nDisallow: /x\n\nUser-agent: *\nDisallow: /s\n"

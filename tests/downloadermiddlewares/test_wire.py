@@ -11,7 +11,7 @@ from scrapy.http import Response
 
 from scrapy_scour.exceptions import OutOfScope, PolicyCheckFailed, RobotsDisallowed, RobotsUnreachable
 from scrapy_scour.job import Job, job_of
-from tests.support.crawl import Result, clean, crawl
+from tests.support.crawl import clean, crawl
 from tests.support.site import Answer, Site, Sites, pages
 
 ACME = "User-agent: acmebot\nDisallow: /x\nCrawl-delay: 0.3\n\nUser-agent: *\nDisallow: /s\n"

@@ -16,7 +16,7 @@ from scrapy import Request, Spider
 from scrapy_scour.exceptions import RateLimited
 from scrapy_scour.policy.pacing import MultipleOf
 from tests.support.crawl import Result, crawl, run_scrapy, sleep, write_project
-from tests.support.site import Answer, Seen, Site, Sites, closed, gaps, hang
+from tests.support.site import Answer, Seen, Site, Sites, closed, gaps, hang, page_requests
 
 SLACK = 0.02
 
@@ -32,12 +32,8 @@ def later(seconds: str | int | None, status: int = 429, **options: Any) -> Answe
     return Answer("later", status, headers, **options)
 
 
-def pages_of(site: Site) -> list[Seen]:
-    return [seen for seen in site.requests() if seen.path != "/robots.txt"]
-
-
 def refused(site: Site) -> list[Seen]:
-    return [seen for seen in pages_of(site) if seen.status in (429, 503)]
+    return [seen for seen in page_requests(site) if seen.status in (429, 503)]
 
 
 def assert_left_alone(site: Site, since: Seen, seconds: float) -> None:
@@ -117,7 +113,7 @@ async def test_a_host_is_left_alone_from_the_headers_of_its_refusal_on_however_i
     settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 2, "DOWNLOAD_MAXSIZE": 5000, "DOWNLOAD_TIMEOUT": 0.7}
     result = await crawl([site.url(f"/{n}") for n in range(12)], settings)
     (said,) = refused(site)
-    early = [seen.path for seen in pages_of(site) if said.at + 0.05 < seen.at < said.at + 1.0]
+    early = [seen.path for seen in page_requests(site) if said.at + 0.05 < seen.at < said.at + 1.0]
     assert early == []
     assert_left_alone(site, said, 0.9)  # an answer that was cut off ended for us before it did for the server
     assert len(result.responses) + len(result.errors) == 12
@@ -236,7 +232,7 @@ async def test_a_host_that_refuses_for_ever_without_a_usable_time_is_given_up_an
         b.url(f"/{n}") for n in range(50)
     )
     # The waits grow, nothing comes in between, and it ends: a burst, a probe, another probe.
-    seen = pages_of(a)
+    seen = page_requests(a)
     burst = [one for one in seen if one.at < (seen[0].ended or 0) + 0.1]
     assert len(burst) <= 8
     assert len(seen) == len(burst) + 2
@@ -262,7 +258,7 @@ async def test_longer_than_the_maximum_is_never_asked_earlier_and_the_run_ends(s
     a.page("/r", "later", 429, headers={"Retry-After": value})
     requests = [Request(a.url("/r"), priority=1), *(Request(a.url(f"/{n}")) for n in range(12)), Request(b.url("/"))]
     result = await crawl(requests, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1})
-    assert [seen.path for seen in pages_of(a)] == ["/r"]
+    assert [seen.path for seen in page_requests(a)] == ["/r"]
     assert b.url("/") in result.urls()
     assert [type(failed.error) for failed in result.errors if failed.url != a.url("/r")] == [RateLimited] * 12
     assert result.finish_reason == "finished"
@@ -280,8 +276,8 @@ async def test_over_the_maximum_the_spider_stops_where_that_is_asked_for(sites: 
     settings = {"SCOUR_RETRY_AFTER_OVER_MAX": "spider", "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
     result = await crawl(urls, settings)
     assert result.finish_reason == "scour_rate_limited"
-    assert [seen.path for seen in pages_of(a)] == ["/r"]
-    assert len(pages_of(b)) < 10
+    assert [seen.path for seen in page_requests(a)] == ["/r"]
+    assert len(page_requests(b)) < 10
     assert any("the crawl stops" in text for text in result.messages())
     assert result.package_tracebacks == []
 
@@ -322,7 +318,7 @@ async def test_requests_that_wait_in_the_downloader_fail_as_soon_as_their_host_i
     ends = result.spider.ends  # type: ignore[union-attr]
     assert ends.pop(a.url("/m1")) == 429
     assert [type(end) for end in ends.values()] == [RateLimited] * 6
-    assert [seen.path for seen in pages_of(a)] == ["/m1"]
+    assert [seen.path for seen in page_requests(a)] == ["/m1"]
     assert result.finish_reason == "finished"
     assert result.elapsed < 5
     assert result.package_tracebacks == []
@@ -398,7 +394,7 @@ async def test_backoff_doubles_for_other_failures_and_a_good_answer_forgives(sit
     request = Request(site.url("/r"), meta={"download_timeout": 0.2}, dont_filter=True)
     settings = {"SCOUR_RETRY_BACKOFF": 0.2, "RETRY_TIMES": 3}
     result = await crawl(Twice, settings, spider_args={"request": request})
-    waits = gaps(pages_of(site))
+    waits = gaps(page_requests(site))
     assert len(waits) == 4
     for wait, least in zip(waits, [0.2, 0.4, -1.0, 0.2], strict=True):
         assert wait >= least - SLACK
@@ -449,7 +445,7 @@ async def throttled(site: Site, settings: dict[str, Any], paths: list[str]) -> t
     values = {"SCOUR_THROTTLE_ENABLED": True, "SCOUR_THROTTLE_WAIT_AT_LEAST": 0.05, **settings}
     result = await crawl([site.url(path) for path in paths], values)
     assert result.package_tracebacks == []
-    return pages_of(site), gaps(site.log), result
+    return page_requests(site), gaps(site.log), result
 
 
 @pytest.mark.parametrize(("duration", "requests"), [(0.1, 8), (0.3, 3)])
@@ -509,7 +505,7 @@ async def test_errors_that_come_back_fast_do_not_make_the_crawl_faster(sites: Si
         "SCOUR_THROTTLE_WAIT_BETWEEN": [MultipleOf(1), MultipleOf(1)],
     }
     result = await crawl(requests, values)
-    pages = pages_of(site)
+    pages = page_requests(site)
     assert [seen.path for seen in pages] == ["/slow", "/broken", "/closed", "/forbidden", "/last"]
     assert min(gaps(pages)) >= 0.4 - SLACK
     assert result.package_tracebacks == []
@@ -546,5 +542,5 @@ def test_the_throttle_can_be_set_on_the_command_line(sites: Sites, tmp_path: Pat
         ["crawl", "one", "-a", f"url={site.url('/')}"], project, {**values, "SCOUR_THROTTLE_WAIT_BETWEEN": "1x,2x"}
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    assert len(pages_of(site)) == 3
-    assert min(gaps(pages_of(site))) >= 0.2 - SLACK
+    assert len(page_requests(site)) == 3
+    assert min(gaps(page_requests(site))) >= 0.2 - SLACK

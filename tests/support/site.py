@@ -685,5 +685,10 @@ class Sites:
 
 
 def pages(site: Site) -> list[str]:
-    """The paths that were asked for, but for the rules."""
+    """The paths that were asked for, but for /robots.txt."""
     return [path for path in site.paths() if path != "/robots.txt"]
+
+
+def page_requests(site: Site) -> list[Seen]:
+    """The requests that were seen, but for /robots.txt."""
+    return [seen for seen in site.requests() if seen.path != "/robots.txt"]
