@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Spider
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
 from scrapy.spiderloader import get_spider_loader
 
 from scrapy_scour.commands.robots_plan import BadInput, in_words
@@ -81,7 +82,12 @@ def asking_spider(
                 except (Exception, SystemExit) as error:
                     raise BadInput(f"the spider {model.name} cannot be made: {in_words(error)}") from error
             leave_out(crawler.settings)
+            crawler.signals.connect(spider._refuse, signal=signals.request_scheduled)
             return spider
+
+        def _refuse(self) -> None:
+            """Whatever is to be crawled is somebody else's: robots.txt files do not pass the scheduler."""
+            raise IgnoreRequest("scrapy robots crawls nothing")
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__") or "_model" not in self.__dict__:

@@ -914,6 +914,72 @@ def test_a_spider_gives_its_settings_and_nothing_of_it_runs_or_is_written(run: R
     assert "SCOUR_ROBOTSTXT_WAITS = 'x': must be" in done.stderr
 
 
+# What an add-on may do after everything else was left out.
+MEDDLING = """
+import scrapy
+from scrapy import signals
+
+
+def leaves(name):
+    class Leaves:
+        @classmethod
+        def from_crawler(cls, crawler):
+            open(f"by-{name}", "w").close()
+            return cls()
+
+    return Leaves
+
+
+class Pages(leaves("spider-middleware")):
+    async def process_start(self, start):
+        async for one in start:
+            yield one
+        yield scrapy.Request(PAGE)
+
+
+class Crawls:
+    @classmethod
+    def from_crawler(cls, crawler):
+        made = cls()
+        made.crawler = crawler
+        crawler.signals.connect(made.opened, signal=signals.spider_opened)
+        return made
+
+    def opened(self):
+        self.crawler.engine.crawl(scrapy.Request(PAGE, dont_filter=True))
+
+
+class Meddling:
+    def update_settings(self, settings):
+        settings.setdefault_in_component_priority_dict("ITEM_PIPELINES", leaves("pipeline"), 300)
+        settings.setdefault_in_component_priority_dict("EXTENSIONS", leaves("extension"), 300)
+        settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", Pages, 300)
+        stock = {} if OURS else {"scrapy.downloadermiddlewares.retry.RetryMiddleware": 550}
+        middlewares = {**settings.getdict("DOWNLOADER_MIDDLEWARES"), **stock, Crawls: 700 if OURS else 200_000}
+        settings.set("DOWNLOADER_MIDDLEWARES", middlewares, 50)
+        settings.set("SCOUR_OUTCOMES_FILE", "by-outcomes", "cmdline")
+        settings.set("SCOUR_REPORT_FILE", "by-report", 99)
+        settings.set("FEEDS", {"by-feed": {"format": "json"}}, "cmdline")
+        settings.set("LOG_FILE", "by-log", "cmdline")
+        settings.set("LOG_LEVEL", "DEBUG", "cmdline")
+        settings.set("JOBDIR", "by-job", 99)
+        settings.set("HTTPCACHE_ENABLED", True, 99)
+"""
+
+
+@pytest.mark.parametrize("addons", ["Meddling: 400", "Meddling: 2e9, 'scrapy_scour.Addon': 500"])
+def test_an_add_on_of_the_project_adds_nothing_that_runs_and_no_page_is_fetched(
+    run: Run, site: Any, tmp_path: Path, addons: str
+) -> None:
+    site.robots(RULES)
+    setting = f"\nPAGE = {site.url('/page')!r}\nOURS = {'scour' in addons}\nADDONS = {{{addons}}}\n"
+    project = write_project(tmp_path / "p", SPIDER, MEDDLING + setting)
+    done = run(site.url("/bots/"), "--json", cwd=project, settings={"USER_AGENT": BOT})
+    assert (done.returncode, done.stderr, [one["line"] for one in objects(done.stdout)]) == (1, "", [7])
+    assert [seen.path for seen in site.log] == ["/robots.txt"]
+    assert list(project.glob("by-*")) == []
+
+
 def test_what_cannot_be_told_beats_a_refusal_and_each_dead_host_is_tried_once(run: Run, sites: Sites) -> None:
     fine, broken, silent, walled = sites(), sites("127.0.0.2"), sites("127.0.0.3"), sites("127.0.0.4")
     fine.robots(RULES)
