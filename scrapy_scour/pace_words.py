@@ -1,4 +1,7 @@
-"""How the pace line puts numbers and times into words. Pure: no clock, no log, and no number is too large for it."""
+"""How the pace line, the summary and the report put numbers and times into words.
+
+Pure: no clock, no log, and no number is too large for it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ _DAY_S = 86_400
 #: Longer times are only called so, seconds: a hundred years.
 _VERY_LONG_S = 36_525 * _DAY_S
 #: A delay is said in seconds up to here, then as a duration.
-_MANY_S = 1e7
+MANY_S = 1e7
 
 
 def spoken(seconds: float) -> str:
@@ -30,7 +33,7 @@ def spoken(seconds: float) -> str:
 
 def delay(seconds: float, exact: bool) -> str:
     """A delay in seconds; ``exact`` for one that somebody wrote, in three digits else."""
-    if seconds >= _MANY_S:
+    if seconds >= MANY_S:
         return spoken(seconds)
     return f"{seconds:g} s" if exact else f"{seconds:.3g} s"
 

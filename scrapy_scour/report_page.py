@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy_scour.pace_words import MANY_S, spoken
 from scrapy_scour.stores.histories import NO_GAP, TOLERANCE_S, HostHistory, Rest
 from scrapy_scour.stores.refusals import Refusals
 
@@ -121,15 +122,15 @@ def plot(host: HostHistory, duration_s: float) -> Plot | None:
 
 
 def seconds(value: float | None) -> str:
-    """Seconds, or milliseconds, in as many digits as tell something; a dash for None."""
+    """Seconds, or milliseconds, in as many digits as tell something; very many as a duration; a dash for None."""
     if value is None:
         return "\u2013"
     if 0.0 < value < 0.0995:
         return f"{1000 * value:.0f} ms" if value >= 0.001 else "< 1 ms"
     if not value:
         return "0 s"
-    if value >= 1e9:
-        return f"{value:.2g} s"
+    if value >= MANY_S:
+        return spoken(value)
     if value >= 100:
         return f"{value:,.0f} s"
     return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 from scrapy_scour import stats
 from scrapy_scour.outcomes import Outcomes
+from scrapy_scour.pace_words import delay
 from scrapy_scour.policy.failures import FailureCategory
 from scrapy_scour.stats import Counter
 from scrapy_scour.stores.host_marks import HostMark
@@ -48,7 +50,8 @@ def summary(count: Counter, outcomes: Outcomes) -> str:
             lines.append(f"  {number} {WORDS[category]}{', such as' if number > len(shown) else ''}:")
             lines += _examples(shown)
             if category is FailureCategory.ROBOTS_DISALLOWED and shown:
-                lines.append(f'    (to see the rules that apply: scrapy robots "{shown[0][0]}")')
+                # The site chose this text, and it is there to be pasted into a shell.
+                lines.append(f"    (to see the rules that apply: scrapy robots {shlex.quote(shown[0][0])})")
     for mark, words in (
         (outcomes.hosts.closed, "closed by robots.txt: every URL that was asked for is refused"),
         (outcomes.unreachable, "without a robots.txt that could be read"),
@@ -61,7 +64,7 @@ def summary(count: Counter, outcomes: Outcomes) -> str:
     if outcomes.slowest is not None:
         seconds, clock = outcomes.slowest
         asked_by = f", as {clock.asked_by} asks" if clock.asked_by else ""
-        lines.append(f"  The slowest pace: {clock.host}, {seconds:g} s between requests{asked_by}.")
+        lines.append(f"  The slowest pace: {clock.host}, {delay(seconds, exact=True)} between requests{asked_by}.")
     return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -20,8 +21,10 @@ from scrapy.pipelines.files import FilesPipeline
 from scrapy_scour import FailureCategory as Category
 from scrapy_scour import failure_category
 from scrapy_scour.exceptions import Outcome, SettingsError
+from scrapy_scour.job import job_of
 from scrapy_scour.signals import request_refused
 from scrapy_scour.stores.host_marks import ClosedHosts, HostMark
+from scrapy_scour.summary import summary
 from tests.support.crawl import Result, crawl, sleep
 from tests.support.site import Answer, Site, Sites, hang, unused_port
 
@@ -482,13 +485,38 @@ async def test_the_summary_is_one_record_that_names_the_slowest_pace(site: Site)
     assert last == f"  The slowest pace: 127.0.0.1, 0.2 s between requests, as {site.url('')} robots.txt line 3 asks."
 
 
+async def test_a_pace_beyond_all_measure_is_said_in_words(site: Site) -> None:
+    result = await crawl([site.url("/page")])
+    assert result.crawler is not None
+    job = job_of(result.crawler)
+    clock = job.pace.clock("a.test", job.now())
+    for seconds, words in (
+        (sys.float_info.max, "more than 100 years"),
+        (2e7, "231 days 12 h"),
+        (86_400.5, "86400.5 s"),
+    ):
+        job.outcomes.slowest = (seconds, clock)
+        assert summary(job.count, job.outcomes).endswith(f"The slowest pace: a.test, {words} between requests.")
+
+
 async def test_a_fresh_install_obeys_and_says_which_rule_line_and_group_refused_and_how_to_look(site: Site) -> None:
     site.robots("User-agent: other\nAllow: /\n\nUser-agent: *\nDisallow: /\n")
     result = await crawl([site.url("/page")])  # the add-on and nothing else: ROBOTSTXT_OBEY is not set
     assert site.paths() == ["/robots.txt"]
     said = summary_of(result)
     assert f"    {site.url('/page')} (Forbidden by robots.txt: robots.txt line 5 (Disallow: / (group *))" in said
-    assert f'scrapy robots "{site.url("/page")}"' in said
+    assert f"(to see the rules that apply: scrapy robots {site.url('/page')})" in said
+
+
+@pytest.mark.parametrize("path", ["/no$(touch$IFS.x)", "/no`id`", "/no';id;'", '/no";id;"', "/no&x=$HOME", "/no!x"])
+async def test_the_command_that_the_summary_suggests_is_one_url_to_a_shell(site: Site, path: str) -> None:
+    site.robots("User-agent: *\nDisallow: /\n")
+    request = Request(site.url(path))
+    said = summary_of(await crawl([request]))
+    (line,) = [one for one in said.splitlines() if "scrapy robots" in one]
+    suggested = line.strip().removeprefix("(to see the rules that apply: scrapy robots").removesuffix(")")
+    shell = subprocess.run(["sh", "-c", f"printf %s {suggested}"], capture_output=True, text=True, check=True)
+    assert shell.stdout == request.url
 
 
 def summary_of(result: Result) -> str:
