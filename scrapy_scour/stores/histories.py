@@ -25,6 +25,8 @@ MOST_SPANS = 32
 MOST_SHORT = 16
 #: A gap counts as too short when it is shorter than the asked delay by more than this: clocks are not exact.
 TOLERANCE_S = 0.02
+#: A hold that is given up so soon, seconds, was given up as it began: one step of the crawl, and no time.
+SHORTEST_HOLD_S = 0.01
 #: The gap of a request that none came before.
 NO_GAP = -1.0
 
@@ -271,12 +273,15 @@ class Histories:
         until = history.held_until
         if until <= now_s:
             return
-        history.held_s -= until - now_s
-        history.held_until = now_s
+        end_s = now_s
         if history.spans and history.spans[-1][1] == until:
             begin, _ = history.spans.pop()
-            if begin < now_s:
+            if now_s - begin >= SHORTEST_HOLD_S:
                 history.spans.append((begin, now_s))
+            else:
+                end_s = begin
+        history.held_s -= until - end_s
+        history.held_until = now_s
 
     def _thin(self) -> None:
         self._most_of_one = max(self._most_of_one // 2, FEWEST_MOMENTS_OF_ONE)

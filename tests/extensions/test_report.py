@@ -216,6 +216,14 @@ async def test_a_host_that_is_given_up_says_so_and_its_holds_are_those_of_the_st
     assert read.cell(site.host, "without a page") == "3 rate_limited"
 
 
+async def test_a_host_that_is_given_up_at_once_was_never_held(site: Site, tmp_path: Path) -> None:
+    open_site(site).default = Answer("later", 429, {"Retry-After": "1000"})
+    path = tmp_path / "report.html"
+    result = await crawl([Request(site.url("/"))], {"SCOUR_REPORT_FILE": path, "SCOUR_RETRY_AFTER_MAX": 60})
+    assert result.stats["scour/hosts_given_up"] == 1
+    assert Read(path).cell(site.host, "holds") == "none"
+
+
 async def test_a_crawl_that_is_closed_while_it_opens_has_a_report_too(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
 

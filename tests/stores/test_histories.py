@@ -116,3 +116,6 @@ def test_a_host_that_is_given_up_is_left_alone_no_longer() -> None:
     histories.held("b.test", 1.0, 9_000.0)
     histories.given_up("b.test", 1.0, "it asked for too long")
     assert (histories.of("b.test").held_within(20.0), histories.of("b.test").spans) == (0.0, [])
+    histories.held("c.test", 1.0, 9_000.0)
+    histories.given_up("c.test", 1.0002, "it asked for too long")  # one step of the crawl, some lines later
+    assert (histories.of("c.test").held_within(20.0), histories.of("c.test").spans) == (0.0, [])
