@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-from typing import TYPE_CHECKING, Any
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, TextIO
 
 from scrapy_scour.commands.robots_answer import STATUS, Answer, Explainer
 from scrapy_scour.commands.robots_plan import BadInput, Plan
@@ -24,10 +24,11 @@ class OutputGone(Exception):
 
 
 class Desk:
-    """Takes URLs, writes answers, keeps the exit status of the run."""
+    """Takes URLs, writes answers to ``out``, keeps the exit status of the run."""
 
-    def __init__(self, asked: Plan) -> None:
+    def __init__(self, asked: Plan, out: TextIO) -> None:
         self._asked = asked
+        self._out = out
         self._worst = 0
         self._answers = 0
         self.finished = False
@@ -38,16 +39,16 @@ class Desk:
         """Begin to answer for a crawl."""
         asked = self._asked
         self.explainer = Explainer(job, agent=asked.agent, file=asked.file, all_agents=asked.all_agents)
-        self._text = TextReport(_write, self.explainer.identity, self.explainer.sent, self.explainer.notes)
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(errors="backslashreplace")
+        self._text = TextReport(self._write, self.explainer.identity, self.explainer.sent, self.explainer.notes)
+        if isinstance(self._out, TextIOWrapper):
+            self._out.reconfigure(errors="backslashreplace")
 
     def write(self, answer: Answer) -> None:
         """Write one answer; raises OutputGone."""
         self._answers += 1
         self._worst = max(self._worst, STATUS[answer.verdict])
         if self._asked.as_json:
-            _write(_json(answer.as_json(self.explainer.identity, self.explainer.notes)) + "\n")
+            self._write(_json(answer.as_json(self.explainer.identity, self.explainer.notes)) + "\n")
         else:
             self._text.add(answer)
 
@@ -61,6 +62,20 @@ class Desk:
         """The exit status: a run that did not come to its end cannot tell."""
         return self._worst if self.finished else STATUS["unknown"]
 
+    def _write(self, text: str) -> None:
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except BrokenPipeError:
+            raise OutputGone from None
+        except (OSError, ValueError) as error:
+            self.forget()
+            raise BadInput(f"standard output: {getattr(error, 'strerror', None) or error}") from error
+
+    def forget(self) -> None:
+        """Nobody reads any more: what is left in the buffer must not fail when Python ends."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
+
 
 def _json(value: dict[str, Any]) -> str:
     """The value as JSON in ASCII; octets that are no UTF-8 become U+FFFD, since half a surrogate pair is no text."""
@@ -68,19 +83,3 @@ def _json(value: dict[str, Any]) -> str:
     if "\\ud" not in text:
         return text
     return json.dumps(json.loads(_SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False))))
-
-
-def _write(text: str) -> None:
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise OutputGone from None
-    except (OSError, ValueError) as error:
-        forget_stdout()
-        raise BadInput(f"standard output: {getattr(error, 'strerror', None) or error}") from error
-
-
-def forget_stdout() -> None:
-    """Nobody reads any more: what is left in the buffer must not fail when Python ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -40,13 +40,16 @@ yields no request.
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_scour.commands.robots_answer import STATUS
 from scrapy_scour.commands.robots_offline import run_offline
 from scrapy_scour.commands.robots_online import run_online
-from scrapy_scour.commands.robots_output import Desk, OutputGone, forget_stdout
+from scrapy_scour.commands.robots_output import Desk, OutputGone
 from scrapy_scour.commands.robots_plan import STDIN, BadInput, Plan, in_words
 from scrapy_scour.exceptions import SettingsError
 
@@ -60,19 +63,22 @@ def run(asked: Plan, settings: Settings) -> int:
         raise BadInput("standard output is closed")
     if sys.stdin is None and STDIN in (*asked.urls, asked.file):
         raise BadInput("standard input is closed")
-    desk = Desk(asked)
+    if sys.stderr is None:  # a log goes there, and must have somewhere to go
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process
+    desk = Desk(asked, sys.stdout)
     try:
-        if asked.file is not None:
-            run_offline(desk, asked, asked.file, settings)
-        else:
-            run_online(desk, asked, settings)
+        with redirect_stdout(sys.stderr):  # whatever the project prints is no answer
+            if asked.file is not None:
+                run_offline(desk, asked, asked.file, settings)
+            else:
+                run_online(desk, asked, settings)
     except BadInput:
         raise
     except SettingsError as error:
         first, *problems = str(error).splitlines()
         raise BadInput(f"{first} {'; '.join(problem.strip() for problem in problems)}") from error
     except OutputGone:
-        forget_stdout()
+        desk.forget()
     except KeyboardInterrupt:
         return STATUS["unknown"]
     except (Exception, SystemExit) as error:

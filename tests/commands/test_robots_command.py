@@ -693,6 +693,24 @@ def test_a_closed_standard_stream_is_one_line_and_exit_status_2(
     assert ended.value.code == 2
 
 
+@pytest.mark.skipif(os.name != "posix", reason="closes standard error with a shell")
+def test_without_standard_error_the_answers_are_printed_all_the_same(
+    environment: dict[str, str], site: Any, tmp_path: Path
+) -> None:
+    site.robots(RULES)
+    (tmp_path / "rules").write_text(RULES)
+    for args in (["/private/", "--file", "rules"], [site.url("/private/")]):
+        done = subprocess.run(
+            ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "scrapy", "robots", *args, "--json"],
+            cwd=tmp_path,
+            env=process_environment(environment=environment),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, [one["line"] for one in objects(done.stdout)]) == (1, [2])
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 def test_a_full_disk_is_one_line_and_exit_status_2(environment: dict[str, str]) -> None:
     with Path("/dev/full").open("w") as full:
@@ -978,6 +996,45 @@ def test_an_add_on_of_the_project_adds_nothing_that_runs_and_no_page_is_fetched(
     assert (done.returncode, done.stderr, [one["line"] for one in objects(done.stdout)]) == (1, "", [7])
     assert [seen.path for seen in site.log] == ["/robots.txt"]
     assert list(project.glob("by-*")) == []
+
+
+CHATTY = """
+import scrapy
+
+print("the module")
+
+
+class Chatty(scrapy.Spider):
+    name = "chatty"
+    print("the class")
+
+    def __init__(self):
+        print("the spider")
+"""
+CHATTY_SETTINGS = """
+class Prints:
+    def __init__(self):
+        print("the", type(self).__name__)
+
+    def update_settings(self, settings):
+        print("the settings")
+
+    def process_request(self, request):
+        print("the request")
+
+ADDONS = {Prints: 1}
+DOWNLOADER_MIDDLEWARES = {Prints: 1}
+"""
+
+
+def test_what_a_project_prints_is_no_answer(run: Run, site: Any, tmp_path: Path) -> None:
+    site.robots(RULES)
+    project = write_project(tmp_path / "p", CHATTY, CHATTY_SETTINGS)
+    (project / "rules").write_text(RULES)
+    for args, printed in ((["/private/", "--file", "rules"], 5), ([site.url("/private/")], 7)):
+        done = run(*args, "--json", "--spider", "chatty", cwd=project)
+        assert (done.returncode, [one["line"] for one in objects(done.stdout)]) == (1, [2])
+        assert done.stderr.count("the ") == printed, done.stderr
 
 
 def test_what_cannot_be_told_beats_a_refusal_and_each_dead_host_is_tried_once(run: Run, sites: Sites) -> None:
