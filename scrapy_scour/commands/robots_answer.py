@@ -109,6 +109,10 @@ class Explainer:
         notes = []
         if not self.job.permission.obeys:
             notes.append("ROBOTSTXT_OBEY = False: this project does not obey robots.txt when it crawls")
+        if self.job.settings.throttle_enabled:
+            notes.append("SCOUR_THROTTLE_ENABLED: a crawl waits longer than the delay told where answers are slow")
+        if self.job.crawler.settings.getbool("AUTOTHROTTLE_ENABLED"):
+            notes.append("AUTOTHROTTLE_ENABLED: the delay told is that of the beginning, which answers then change")
         if self.identity.token is None and self.identity.header not in ("", "*"):
             notes.append(f"no product token can be derived from {self.identity.header!r}: the rules for * apply")
         return notes

@@ -161,15 +161,26 @@ class Sites:
         )
 
     def _own_delay(self, request: Request) -> tuple[float, str]:
-        """The delay that the user set for the host, seconds, and where."""
+        """The delay that the user set for the host, seconds, and where; with a throttle that of the beginning."""
+        told = self._set_delay(request)
+        throttle = self._job.settings.throttle
+        if throttle is None or (least_s := throttle.wait_s(0.0, 0.0)) <= told[0]:
+            return told
+        return least_s, f"SCOUR_THROTTLE_WAIT_{'AT_LEAST' if least_s <= throttle.at_least_s else 'BETWEEN'}"
+
+    def _set_delay(self, request: Request) -> tuple[float, str]:
         settings = self._job.crawler.settings
         slot = settings.getdict("DOWNLOAD_SLOTS").get(self._job.host_of(request))
         if isinstance(slot, dict) and slot.get("delay") is not None:
             return float(slot["delay"]), "DOWNLOAD_SLOTS"
         of_spider = getattr(self._job.crawler.spider, "download_delay", None)
+        told = settings.getfloat("DOWNLOAD_DELAY"), "DOWNLOAD_DELAY"
         if isinstance(of_spider, (int, float)):
-            return float(of_spider), "the spider's download_delay"
-        return settings.getfloat("DOWNLOAD_DELAY"), "DOWNLOAD_DELAY"
+            told = float(of_spider), "the spider's download_delay"
+        start_s = settings.getfloat("AUTOTHROTTLE_START_DELAY")
+        if settings.getbool("AUTOTHROTTLE_ENABLED") and start_s > told[0]:
+            return start_s, "AUTOTHROTTLE_START_DELAY"
+        return told
 
 
 def engine_of(found: Known | Failed) -> Robots | None:

@@ -413,12 +413,21 @@ def test_agent_stands_above_every_setting(ask: Ask) -> None:
         assert (one["token"], one["token_from"]) == (product_token(agent), "--agent")
 
 
+THROTTLED = {"SCOUR_THROTTLE_ENABLED": True, "SCOUR_THROTTLE_WAIT_AT_LEAST": 3}
+
+
 @pytest.mark.parametrize(
     ("settings", "verdict", "delay", "source"),
     [
         ({}, "allowed", 2.0, "Crawl-delay, robots.txt line 3"),
         ({"DOWNLOAD_DELAY": 5}, "allowed", 5.0, "DOWNLOAD_DELAY"),
         ({"DOWNLOAD_SLOTS": {"site.test": {"delay": 7}}}, "allowed", 7.0, "DOWNLOAD_SLOTS"),
+        ({"SCOUR_THROTTLE_ENABLED": True}, "allowed", 2.0, "Crawl-delay, robots.txt line 3"),
+        (THROTTLED, "allowed", 3.0, "SCOUR_THROTTLE_WAIT_AT_LEAST"),
+        ({**THROTTLED, "DOWNLOAD_DELAY": 4}, "allowed", 4.0, "DOWNLOAD_DELAY"),
+        ({**THROTTLED, "SCOUR_THROTTLE_WAIT_BETWEEN": (4, 9)}, "allowed", 4.0, "SCOUR_THROTTLE_WAIT_BETWEEN"),
+        ({"AUTOTHROTTLE_ENABLED": True}, "allowed", 5.0, "AUTOTHROTTLE_START_DELAY"),
+        ({"AUTOTHROTTLE_ENABLED": True, "DOWNLOAD_DELAY": 6}, "allowed", 6.0, "DOWNLOAD_DELAY"),
         ({"SCOUR_CRAWL_DELAY_MAX": 1}, "refused", 2.0, "robots.txt line 3"),
         (
             {"SCOUR_CRAWL_DELAY_MAX": 1, "SCOUR_CRAWL_DELAY_OVER_MAX": "clamp"},
@@ -435,6 +444,28 @@ def test_the_delay_is_the_one_that_a_crawl_would_keep(
     assert (one["verdict"], one["delay"], one["delay_from"]) == (verdict, delay, source)
     assert status == (verdict == "refused")
     assert one["crawl_delay"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "delay", "source", "note"),
+    [
+        ({"SCOUR_THROTTLE_ENABLED": True}, 0.25, "SCOUR_THROTTLE_WAIT_AT_LEAST", "waits longer than the delay told"),
+        ({"AUTOTHROTTLE_ENABLED": True}, 5.0, "AUTOTHROTTLE_START_DELAY", "is that of the beginning"),
+        (
+            {"AUTOTHROTTLE_ENABLED": True, "DOWNLOAD_SLOTS": {"site.test": {"delay": 1}}},
+            1.0,
+            "DOWNLOAD_SLOTS",
+            "is that of the beginning",
+        ),
+    ],
+)
+def test_with_a_throttle_the_delay_is_the_one_that_a_crawl_begins_with(
+    ask: Ask, tell: Tell, settings: dict[str, Any], delay: float, source: str, note: str
+) -> None:
+    _, (one,) = ask("", "http://site.test/", settings=settings)
+    assert (one["delay"], one["delay_from"]) == (delay, source)
+    assert [note in said for said in one["notes"]] == [True]
+    assert f"{delay:g} s between two requests ({source})" in tell("", "http://site.test/", settings=settings)
 
 
 def test_the_wildcard_group_can_be_ignored_as_in_a_crawl(ask: Ask) -> None:
