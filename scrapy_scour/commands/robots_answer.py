@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
-from scrapy_scour.commands.robots_identity import NO_SITE, Identity, asked_as, identity_of
+from scrapy_scour.commands.robots_identity import NO_SITE, Identity, asked_as, identity_of, stand_ins
 from scrapy_scour.commands.robots_site import File, Site, Sites, engine_of
 from scrapy_scour.policy.access import Means
 from scrapy_scour.policy.urls import origin_of, without_userinfo
@@ -113,6 +113,11 @@ class Explainer:
             notes.append("SCOUR_THROTTLE_ENABLED: a crawl waits longer than the delay told where answers are slow")
         if self.job.crawler.settings.getbool("AUTOTHROTTLE_ENABLED"):
             notes.append("AUTOTHROTTLE_ENABLED: the delay told is that of the beginning, which answers then change")
+        if self.identity.header_from != "--agent":
+            notes += [
+                f"{name} is not asked: the User-Agent told is that of the stock middleware (--agent names another)"
+                for name in stand_ins(self.job)
+            ]
         if self.identity.token is None and self.identity.header not in ("", "*"):
             notes.append(f"no product token can be derived from {self.identity.header!r}: the rules for * apply")
         return notes

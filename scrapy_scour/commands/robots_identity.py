@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The site of a bare path, which is asked of a file: RFC 2606 keeps the name for what does not exist.
 NO_SITE = "http://site.invalid"
+#: The stock middlewares that set the User-Agent of a request.
+_SETTERS = (DefaultHeadersMiddleware, UserAgentMiddleware)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,15 @@ def _sent_by(job: Job) -> tuple[str, str]:
             source = said
             break
     return to_unicode(request.headers.get("User-Agent") or b"", errors="surrogateescape"), source
+
+
+def stand_ins(job: Job) -> list[str]:
+    """The project's own kinds of the middlewares that set the User-Agent, which are not asked."""
+    components = compat.enabled_components(job.crawler.settings, "DOWNLOADER_MIDDLEWARES")
+    classes = [cls for component, _ in components if isinstance(cls := load_object(component), type)]
+    return [
+        f"{cls.__module__}.{cls.__qualname__}" for cls in classes if issubclass(cls, _SETTERS) and cls not in _SETTERS
+    ]
 
 
 def _of_spider_or_setting(job: Job) -> tuple[Any, str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import AsyncCrawlerProcess, Crawler, CrawlerProcess
+from scrapy.utils.misc import load_object
 from twisted.internet.defer import Deferred
 
 from scrapy_scour import compat
@@ -22,7 +24,7 @@ from scrapy_scour.stores.robots import Failed, Known
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.settings import Settings
+    from scrapy.settings import BaseSettings, Settings
     from twisted.python.failure import Failure
 
     from scrapy_scour.commands.robots_answer import Explainer
@@ -33,6 +35,14 @@ _AT_ONCE = 16
 _MOST_FAILED = 10_000
 #: How soon an interruption ends what is waited for, seconds.
 _LOOK_EVERY_S = 0.2
+#: What the scheduler loads as it opens.
+_QUEUES = (
+    "SCHEDULER_PRIORITY_QUEUE",
+    "SCHEDULER_MEMORY_QUEUE",
+    "SCHEDULER_DISK_QUEUE",
+    "SCHEDULER_START_MEMORY_QUEUE",
+    "SCHEDULER_START_DISK_QUEUE",
+)
 _ASYNCIO_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 
@@ -66,7 +76,20 @@ def run_online(desk: Desk, asked: Plan, settings: Settings) -> None:
     for error in failed:
         if isinstance(error, (BadInput, SettingsError, OutputGone)):
             raise error
-        raise BadInput(f"the project's crawler failed: {in_words(error)}") from error
+        raise BadInput(f"the project's crawler failed: {_why(error, crawler.settings)}") from error
+
+
+def _why(error: BaseException, settings: BaseSettings) -> str:
+    """What made the crawler fail: a queue that cannot be loaded has Scrapy fail as it cleans up, of something else."""
+    for name in _QUEUES:
+        with suppress(Exception):
+            if settings[name] is not None:  # the start queues need not be there
+                load_object(settings[name])
+            continue
+        return f"{name} = {settings[name]!r} cannot be loaded"
+    while isinstance(error, RuntimeError) and error.__context__ is not None:
+        error = error.__context__
+    return in_words(error)
 
 
 def _process(settings: Settings) -> CrawlerProcess | AsyncCrawlerProcess:

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
 from scrapy.downloadermiddlewares.retry import RetryMiddleware
+from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.robotstxt import RobotParser
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
@@ -406,6 +408,24 @@ async def test_the_agent_is_the_one_that_a_crawl_sends(ask: Ask, sites: Sites) -
         assert one["agent"] == (page.header("User-Agent") or "") == (seen.header("User-Agent") or "")
 
 
+class OwnAgent(UserAgentMiddleware):
+    """A project's own."""
+
+
+class OwnHeaders(DefaultHeadersMiddleware):
+    """A project's own."""
+
+
+def test_a_middleware_of_the_projects_own_that_is_not_asked_for_the_agent_is_named(ask: Ask) -> None:
+    settings = {"DOWNLOADER_MIDDLEWARES": {OwnAgent: 500, OwnHeaders: 400, USER_AGENT_MIDDLEWARE: None}}
+    _, (one,) = ask(RULES, "/", settings={"USER_AGENT": BOT, **settings})
+    assert one["agent"] == BOT
+    assert [note.split()[0].rpartition(".")[2] for note in one["notes"]] == ["OwnHeaders", "OwnAgent"]
+    for args, plain in (([], {}), (["--agent", "testbot"], settings)):
+        _, (one,) = ask(RULES, "/", *args, settings={"USER_AGENT": BOT, **plain})
+        assert one["notes"] == []
+
+
 def test_agent_stands_above_every_setting(ask: Ask) -> None:
     settings = {"USER_AGENT": "other/1", "ROBOTSTXT_USER_AGENT": "third"}
     for agent in ("testbot", BOT, "other/1"):
@@ -765,11 +785,16 @@ def test_bad_input_and_a_wrong_set_up_end_a_process_with_2_and_one_line(run: Run
         ([site.url("/")], {"ASYNCIO_EVENT_LOOP": "nope"}),
         ([site.url("/")], {"SPIDER_LOADER_CLASS": "nope.Loader"}),
         ([site.url("/"), "-L", "LOUD"], {}),
+        ([site.url("/")], {"SCHEDULER_PRIORITY_QUEUE": "nope.Queue"}),
+        ([site.url("/")], {"SCHEDULER_MEMORY_QUEUE": "nope.Queue"}),
+        ([site.url("/")], {"SCHEDULER_PRIORITY_QUEUE": "scrapy.Item"}),
     ):
         done = run(*args, settings=settings)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("scrapy robots: ")
         assert done.stderr.count("\n") == 1
+        assert "slot not assigned" not in done.stderr
+        assert all(name in done.stderr for name, value in settings.items() if value == "nope.Queue")
     assert site.log == []
 
 
