@@ -23,6 +23,7 @@ from scrapy import signals
 
 from scrapy_scour import compat
 from scrapy_scour.job import job_of
+from scrapy_scour.stores.slot_hosts import SlotHosts
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -127,8 +128,7 @@ class PolitePriorityQueue:
         self._turns = 0.0
         self._ready: list[_Entry] = []
         self._waiting: list[_Entry] = []
-        self._shared: set[_SlotQueue] = set()  # slots whose requests are, or may be, of several hosts
-        self._mixed: set[_SlotQueue] = set()  # those of them in which several hosts, or one of another name, were seen
+        self._shared: dict[_SlotQueue, SlotHosts] = {}  # slots whose requests are, or may be, of several hosts
         self._watchers: dict[str, set[_SlotQueue]] = {}  # by host: slots of another name that its clock decides
         self._asleep = False
         self._timer: CallLaterResult | None = None
@@ -163,10 +163,12 @@ class PolitePriorityQueue:
         else:
             queue.push(request)
             self._count += 1
-            if queue not in self._shared and queue.host != self._job.host_in(request, slot):
-                self._shared.add(queue)
-                self._mixed.add(queue)
-            if queue in self._shared:
+            host = self._job.host_in(request, slot)
+            hosts = self._shared.get(queue)
+            if hosts is None and queue.host != host:
+                hosts = self._shared[queue] = SlotHosts(host=queue.host or "", count=len(queue) - 1)
+            if hosts is not None:
+                hosts.came(host)
                 self._decided_by(queue, None)
                 self._reconsider(queue)
         if self._asleep:
@@ -190,11 +192,12 @@ class PolitePriorityQueue:
             return None
         left = len(queue)
         self._count -= 1
-        shared = queue in self._shared
-        host = self._job.host_of(request) if shared or queue.host is None else queue.host
+        hosts = self._shared.get(queue)
+        host = self._job.host_of(request) if hosts is not None or queue.host is None else queue.host
         self._load.enter(request, queue.slot, host, from_queue=True)
         if left:
-            if shared:
+            if hosts is not None:
+                hosts.went(host)
                 self._decided_by(queue, None)
             self._turns += 1.0
             queue.turn = self._turns
@@ -218,7 +221,7 @@ class PolitePriorityQueue:
         """Close all files; the slots and their priorities, for whoever resumes the job: this queue or the stock one."""
         self._cancel_timer()
         state = {slot: queue.close() for slot, queue in self.pqueues.items()}
-        for parts in (self.pqueues, self._ready, self._waiting, self._shared, self._mixed, self._watchers):
+        for parts in (self.pqueues, self._ready, self._waiting, self._shared, self._watchers):
             parts.clear()
         self._count = 0
         self._asleep = False
@@ -248,8 +251,10 @@ class PolitePriorityQueue:
         return "" if queue is None or not queue.host else queue.host
 
     def several_in(self, slot: str) -> bool:
-        """Whether the slot's requests were seen to be of several hosts, or, in a resumed job, may be."""
-        return self.pqueues.get(slot) in self._mixed
+        """Whether the slot's requests were seen to be of several hosts, see ``stores.slot_hosts``."""
+        queue = self.pqueues.get(slot)
+        hosts = None if queue is None else self._shared.get(queue)
+        return hosts is not None and hosts.several
 
     # Slots come and go
 
@@ -260,7 +265,7 @@ class PolitePriorityQueue:
             self._discard(queue)
             return
         self._count += size
-        self._shared.add(queue)  # only the requests know their hosts, and they are on disk
+        self._shared[queue] = SlotHosts(unknown=size)  # only the requests know their hosts, and they are on disk
         self._add(queue)
 
     def _add(self, queue: _SlotQueue) -> None:
@@ -275,8 +280,7 @@ class PolitePriorityQueue:
         del self.pqueues[queue.slot]
         queue.entry = None
         self._decided_by(queue, queue.slot)
-        self._shared.discard(queue)
-        self._mixed.discard(queue)
+        self._shared.pop(queue, None)
         self._discard(queue)
         self._trim(self._ready)
         self._trim(self._waiting)
@@ -298,6 +302,7 @@ class PolitePriorityQueue:
             heapq.heappop(self._ready)
             self._remove(queue)
         elif queue in self._shared:
+            self._shared[queue] = SlotHosts(unknown=len(queue))
             self._decided_by(queue, None)
 
     def _decided_by(self, queue: _SlotQueue, host: str | None) -> None:
@@ -372,11 +377,12 @@ class PolitePriorityQueue:
         try:
             request = compat.next_of(queue)
         except Exception:  # no peek, or a stored request that cannot be read: pop will tell
+            self._shared[queue].next_is(None)
             return ""
         host = "" if request is None else self._job.host_of(request)
         self._decided_by(queue, host)
-        if host != queue.slot:
-            self._mixed.add(queue)
+        if request is not None:
+            self._shared[queue].next_is(host)
         self._tell(queue)
         return host
 
