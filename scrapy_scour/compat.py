@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import scrapy.core.downloader as _downloader_module
@@ -143,8 +145,10 @@ class _Transfers(set[Any]):
         self._slot._began()
 
     def remove(self, request: Any) -> None:
-        super().remove(request)
-        self._slot._ended(request)
+        try:
+            super().remove(request)
+        finally:  # also when one object was downloaded twice at a time, which the set holds once
+            self._slot._ended(request)
 
 
 class PoliteSlot(Slot):
@@ -161,7 +165,8 @@ class PoliteSlot(Slot):
         self._key = key
         self._drawn: float | None = None
         self._lastseen = 0.0
-        self._running: dict[Any, tuple[HostClock | None, float]] = {}
+        self._running: dict[Any, list[tuple[HostClock | None, float]]] = {}
+        self._busy = 0
         self._clocks: dict[str, HostClock] = {}
         self._head: tuple[Any, HostClock | None] | None = None
         if SLOT_HAS_JITTER:
@@ -180,6 +185,16 @@ class PoliteSlot(Slot):
     def delay(self, value: float) -> None:
         self._delay = value
         self._drawn = None
+        self._gate.slot_changed(self._key)
+
+    @property
+    def concurrency(self) -> int:  # type: ignore[override]
+        """Requests that may be sent at one time."""
+        return self._concurrency
+
+    @concurrency.setter
+    def concurrency(self, value: int) -> None:
+        self._concurrency = value
         self._gate.slot_changed(self._key)
 
     @property
@@ -233,7 +248,7 @@ class PoliteSlot(Slot):
         return 1e-9 if self._delay or (clock is not None and clock.one_at_a_time) else 0.0
 
     def free_transfer_slots(self) -> int:
-        free: int = self.concurrency - len(self._running)
+        free: int = self._concurrency - self._busy
         if free <= 0 or not self.queue:
             return free
         clock = self._head_clock()
@@ -255,7 +270,7 @@ class PoliteSlot(Slot):
 
     def busy_with(self) -> int:
         """Requests taken out of the queue whose transfer has not ended."""
-        return len(self._running)
+        return self._busy
 
     def _dispatch(self, request: Request) -> None:
         head, self._head = self._head, None
@@ -265,14 +280,19 @@ class PoliteSlot(Slot):
                 self._clocks.clear()  # a slot of the user's for very many hosts; only what ``delay`` reads as is lost
             self._clocks[clock.host] = clock
             clock.began()
-        self._running[request] = (clock, self._gate.now())
+        self._busy += 1
+        self._running.setdefault(request, []).append((clock, self._gate.now()))
         self._gate.dispatched(request, clock)
 
     def _began(self) -> None:
         self._lastseen = max(self._lastseen, slot_now())
 
     def _ended(self, request: Request) -> None:
-        clock, began_at = self._running.pop(request)
+        times = self._running[request]
+        clock, began_at = times.pop(0)
+        if not times:
+            del self._running[request]
+        self._busy -= 1
         now = self._gate.now()
         self._gate.transfer_ended(request, clock, now - began_at)
         if clock is not None:
@@ -386,6 +406,18 @@ def install_gate(downloader: Downloader, gate: Gate) -> None:
         downloader.slots = _Slots(gate, downloader.slots)
         downloader.active = _Active(downloader.active, gate)
         downloader.handlers._handlers = _Handlers(downloader.handlers._handlers, gate, downloader.slots)
+
+
+def stored_queues(settings: BaseSettings) -> Any:
+    """What the scheduler kept of a stopped job's queues: a dict by slot, a list of priorities, None without a job.
+
+    As ``Scheduler`` writes it; without, a job that cannot be resumed is only found when the scheduler opens it.
+    """
+    folder = settings["JOBDIR"]
+    try:
+        return json.loads((Path(folder) / "requests.queue" / "active.json").read_text()) if folder else None
+    except (OSError, ValueError):
+        return None  # none, or one that the scheduler will complain about
 
 
 def slot_key(downloader: Downloader, request: Request) -> str:

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 SHORTEST_WAIT_S = 0.0005
 #: The timer never sleeps longer, seconds: some event loops cannot, and asking once an hour costs nothing.
 LONGEST_SLEEP_S = 3600.0
+#: While the engine is paused it does not ask; it is looked for so often, seconds, when a slot might be asked.
+PAUSED_LOOK_S = 0.25
+#: After so long, seconds, and not before, what was handed out and is not in the downloader is taken for lost.
+LOST_AFTER_S = 0.2
 #: Entries that are no longer true and that a heap may hold before it is rebuilt, beyond as many as there are slots.
 SPARE_ENTRIES = 64
 
@@ -133,6 +137,8 @@ class PolitePriorityQueue:
         self._asleep = False
         self._timer: CallLaterResult | None = None
         self._timer_at = 0.0
+        self._lost_timer: CallLaterResult | None = None
+        self._missing: set[Request] = set()  # handed out and not in the downloader when that was last looked at
         for slot, startprios in (slot_startprios or {}).items():
             self._resume(slot, startprios)
         job.on_left.append(self._left)
@@ -147,6 +153,8 @@ class PolitePriorityQueue:
 
     def push(self, request: Request) -> None:
         """Take a request. Raises ValueError, and keeps nothing, for one that the queue class cannot store."""
+        if request in self._load and request not in self._downloader.active:
+            self._job.left(request)  # a scheduler that took it out and did not let it go
         slot = compat.slot_key(self._downloader, request)
         queue = self.pqueues.get(slot)
         if queue is None:
@@ -219,7 +227,7 @@ class PolitePriorityQueue:
 
     def close(self) -> dict[str, list[int]]:
         """Close all files; the slots and their priorities, for whoever resumes the job: this queue or the stock one."""
-        self._cancel_timer()
+        self._cancel_timers()
         state = {slot: queue.close() for slot, queue in self.pqueues.items()}
         for parts in (self.pqueues, self._ready, self._waiting, self._shared, self._watchers):
             parts.clear()
@@ -348,6 +356,8 @@ class PolitePriorityQueue:
             if wait is None:
                 queue.state = _FULL
                 queue.entry = None
+                if self._lost_timer is None:
+                    self._lost_timer = compat.later(LOST_AFTER_S, self._count_out_lost)
             else:
                 queue.state = _WAITING
                 queue.entry = (now + max(wait, SHORTEST_WAIT_S), queue)
@@ -408,6 +418,8 @@ class PolitePriorityQueue:
 
     def _left(self, slot: str, host: str) -> None:
         """A request has left the downloader: its slot has room if it had not before, and its host is free again."""
+        if self.crawler.engine.paused and self._timer is None:
+            self._wake()
         queue = self.pqueues.get(slot)
         if queue is not None:
             self._make_ready(queue)
@@ -461,7 +473,7 @@ class PolitePriorityQueue:
         if self._first() is not None:
             self._asleep = False
             self._cancel_timer()
-            compat.wake_engine(self.crawler)
+            self._wake()
         else:
             self._set_timer()
 
@@ -483,7 +495,38 @@ class PolitePriorityQueue:
 
     def _time_is_up(self) -> None:
         self._timer = None
-        compat.wake_engine(self.crawler)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have the engine ask now, or as soon as it goes on: one that is paused forgets that it was woken."""
+        if self.crawler.engine.paused:
+            self._timer_at = 0.0
+            self._timer = compat.later(PAUSED_LOOK_S, self._time_is_up)
+        else:
+            compat.wake_engine(self.crawler)
+
+    # What got lost between here and the downloader
+
+    def _count_out_lost(self) -> None:
+        """Count out what was handed out and never sent, which a scheduler around this queue may do as it likes.
+
+        Without: its place at a host that is at its limit would never be free again.
+        """
+        self._lost_timer = None
+        active = self._downloader.active
+        missing = {request for request in self._load.handed_out() if request not in active}
+        lost = missing & self._missing
+        self._missing = missing - lost
+        if self._missing:
+            self._lost_timer = compat.later(LOST_AFTER_S, self._count_out_lost)
+        for request in lost:
+            self._job.left(request)
+
+    def _cancel_timers(self) -> None:
+        self._cancel_timer()
+        if self._lost_timer is not None:
+            self._lost_timer.cancel()
+            self._lost_timer = None
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -491,7 +534,7 @@ class PolitePriorityQueue:
             self._timer = None
 
     def _spider_closed(self) -> None:
-        self._cancel_timer()
+        self._cancel_timers()
 
 
 __all__: list[Any] = ["PolitePriorityQueue"]

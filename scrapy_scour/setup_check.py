@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares import httpcache, offsite, redirect, retry, robotstxt
+from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.utils.misc import load_object
 
 from scrapy_scour import compat
@@ -22,6 +23,7 @@ _OURS = "scrapy_scour.downloadermiddlewares."
 _PACING = "scrapy_scour.extensions.pacing.PacingExtension"
 _ROBOTS = f"{_OURS}robotstxt.RobotsTxtMiddleware"
 _WIRE = f"{_OURS}wire.WireMiddleware"
+_QUEUES = "scrapy_scour.pqueues"
 
 #: Ours, the stock class that it replaces.
 REPLACED: tuple[tuple[str, type], ...] = (
@@ -35,7 +37,7 @@ REPLACED: tuple[tuple[str, type], ...] = (
 
 def problems(settings: BaseSettings) -> list[str]:
     """One sentence, naming setting, value and rule, for everything that is wrong with the components."""
-    found: list[str] = _slots_problems(settings)
+    found: list[str] = _slots_problems(settings) + _queue_problems(settings)
     if not compat.supports_slots(load_object(settings["DOWNLOADER"])):
         found.append(
             f"DOWNLOADER = {settings['DOWNLOADER']!r}: must be Scrapy's Downloader or a subclass,"
@@ -82,6 +84,31 @@ def _slots_problems(settings: BaseSettings) -> list[str]:
             value = values.get(key, least)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
                 found.append(f"DOWNLOAD_SLOTS[{slot!r}][{key!r}] = {value!r}: must be a number, {least} or more")
+    return found
+
+
+def _queue_problems(settings: BaseSettings) -> list[str]:
+    """What the scheduler would find out too late: its stop then writes over the spider's state."""
+    name = settings["SCHEDULER_PRIORITY_QUEUE"]
+    try:
+        kinds = getattr(load_object(name), "__mro__", ())
+    except Exception as error:
+        return [f"SCHEDULER_PRIORITY_QUEUE = {name!r}: cannot be loaded ({error})"]
+    ours = any(kind.__module__ == _QUEUES for kind in kinds)
+    found = []
+    if ours and settings.getint("CONCURRENT_REQUESTS_PER_IP"):
+        found.append(
+            f"CONCURRENT_REQUESTS_PER_IP = {settings['CONCURRENT_REQUESTS_PER_IP']!r}: must be 0 with"
+            f" SCHEDULER_PRIORITY_QUEUE = {name!r}, which keeps its limits per host"
+        )
+    state = compat.stored_queues(settings)
+    by_priority = not ours and ScrapyPriorityQueue in kinds
+    if state and isinstance(state, dict) is by_priority:
+        found.append(
+            f"JOBDIR = {settings['JOBDIR']!r}: its requests are kept by {'host' if by_priority else 'priority only'},"
+            f" which SCHEDULER_PRIORITY_QUEUE = {name!r} cannot resume; use the queue that the job was started with, or"
+            " a new JOBDIR"
+        )
     return found
 
 

@@ -15,6 +15,7 @@ import pytest
 import scrapy
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader
+from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue, PickleFifoDiskQueue, PickleLifoDiskQueue
@@ -53,7 +54,7 @@ class Bench:
         self.crawler: Crawler = get_crawler(Spider, {"TELNETCONSOLE_ENABLED": False, **settings})
         self.crawler.spider = Spider(name="bench")
         self.downloader = Downloader(self.crawler)
-        self.crawler.engine = SimpleNamespace(downloader=self.downloader, _slot=None)  # type: ignore[assignment]
+        self.crawler.engine = SimpleNamespace(downloader=self.downloader, paused=False, _slot=None)  # type: ignore[assignment]
         self.job = job_of(self.crawler)
         self.job.now = lambda: self.now  # type: ignore[method-assign]
         monkeypatch.setattr(compat, "slot_now", lambda: self.now)
@@ -309,7 +310,7 @@ def test_requests_that_did_not_come_from_the_queue_take_places_of_their_slot(ben
     for request in media:
         bench.downloader.active.add(request)
     assert queue.pop() is None
-    assert not bench.armed()
+    assert not [timer for timer in bench.armed() if timer.function != queue._count_out_lost]
     bench.downloader.active.remove(media[0])
     assert bench.wakes == 1
     assert queue.pop().url == "http://a.test/0"
@@ -630,6 +631,72 @@ async def test_a_paused_crawl_sends_nothing_and_goes_on(site: Site) -> None:
     await crawl(Pausing, settings, spider_args={"start": numbered(site, 6), "result": result})
     assert len(site.log) == 6
     assert not [seen for seen in site.log if marks[0] < seen.at < marks[1]]
+    assert min(seen.at for seen in site.log if seen.at > marks[1]) < marks[1] + 2  # not the engine's heartbeat, 5 s
+
+
+class Filtering(Scheduler):
+    """Takes requests out and lets some of them go nowhere."""
+
+    def next_request(self) -> Request | None:
+        while (request := super().next_request()) is not None and "drop" in request.url:
+            pass
+        return request
+
+
+class Deferring(Scheduler):
+    """Takes every request out and puts it back once."""
+
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if request is not None and "seen" not in request.meta:
+            request.meta["seen"] = True
+            self.enqueue_request(request)
+            return super().next_request()
+        return request
+
+
+@pytest.mark.parametrize("delay_s", [0, 0.1])
+@pytest.mark.parametrize("scheduler", [Filtering, Deferring])
+async def test_a_scheduler_may_take_out_what_it_does_not_send(site: Site, scheduler: type, delay_s: float) -> None:
+    site.default = Answer("page")
+    dropped = [Request(site.url(f"/drop{number}"), dont_filter=True) for number in range(3 if delay_s else 12)]
+    settings = {"SCHEDULER": scheduler, "DOWNLOAD_DELAY": delay_s, **NO_JITTER, **NO_ROBOTS}
+    requests = [*numbered(site, 5), *(dropped if scheduler is Filtering else [])]
+    result = await crawl(requests, settings)
+    assert sorted(seen.path for seen in site.log) == [f"/{number}" for number in range(5)]
+    assert result.finish_reason == "finished"
+
+
+async def test_one_object_that_is_requested_twice_at_a_time_leaves_its_host_free(site: Site) -> None:
+    """Stock drops the second with a KeyError; what comes after it is still asked, one at a time too."""
+    site.default = Answer("page", delay=0.1)
+    site.answer("/later", Answer("x", 503, {"Retry-After": "1"}))
+    twice = Request(site.url("/twice"), dont_filter=True)
+    settings = {"RETRY_TIMES": 1, "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue", **NO_ROBOTS}
+    await crawl([twice, twice, *numbered(site, 3), Request(site.url("/later")), *numbered(site, 6)[3:]], settings)
+    assert {f"/{number}" for number in range(6)} <= {seen.path for seen in site.log}
+
+
+async def test_a_slot_that_is_opened_while_the_crawl_runs_is_noticed(site: Site) -> None:
+    site.default = Answer("page")
+
+    class Opening(Requests):
+        async def open(self) -> None:
+            slot = self.crawler.engine.downloader.slots[site.host]
+            slot.concurrency = 0
+            await sleep(0.3)
+            slot.concurrency = 8
+
+        def parse(self, response: Any, **kwargs: Any) -> Iterator[Request]:
+            yield from super().parse(response, **kwargs)
+            if len(self.result.responses) == 1:
+                compat.schedule(self.open())
+
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, **NO_ROBOTS}
+    began = time.monotonic()
+    await crawl(Opening, settings, spider_args={"start": numbered(site, 6), "result": Result()})
+    assert len(site.log) == 6
+    assert time.monotonic() - began < 4  # not the engine's heartbeat, 5 s
 
 
 async def test_a_crawl_that_is_stopped_while_everything_waits_stops_and_keeps_it(site: Site, tmp_path: Path) -> None:

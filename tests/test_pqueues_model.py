@@ -125,7 +125,7 @@ class QueueModel(RuleBasedStateMachine):
         self.crawler = get_crawler(Spider, values)
         self.crawler.spider = Spider(name="model")
         self.downloader = Downloader(self.crawler)
-        self.crawler.engine = SimpleNamespace(downloader=self.downloader, _slot=None)  # type: ignore[assignment]
+        self.crawler.engine = SimpleNamespace(downloader=self.downloader, paused=False, _slot=None)  # type: ignore[assignment]
         self.job = job_of(self.crawler)
         self.job.now = lambda: self.now  # type: ignore[method-assign]
         self.next_throttle = 0.0

@@ -17,9 +17,9 @@ import pytest
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 
-from scrapy_scour.exceptions import RateLimited
+from scrapy_scour.exceptions import RateLimited, SettingsError
 from tests.support.crawl import crawl, process_environment, write_project
-from tests.support.site import Answer, Seen, Site, Sites
+from tests.support.site import Answer, Site, Sites, page_requests
 
 SLACK = 0.02
 
@@ -51,10 +51,6 @@ def open_site(site: Site) -> Site:
     return site
 
 
-def pages_of(site: Site) -> list[Seen]:
-    return [seen for seen in site.requests() if seen.path != "/robots.txt"]
-
-
 def state_of(jobdir: Path) -> dict[str, Any]:
     whole = pickle.loads((jobdir / "spider.state").read_bytes())
     return dict(whole["scrapy_scour"])
@@ -70,7 +66,7 @@ async def stopped_during_a_hold(sites: Sites, jobdir: Path, seconds: int, **sett
     values["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
     result = await crawl(Stopping, {**values, **settings}, jobdir=jobdir, spider_args={"urls": urls})
     assert result.package_tracebacks == []
-    assert [seen.path for seen in pages_of(a)] == ["/r"]
+    assert [seen.path for seen in page_requests(a)] == ["/r"]
     return a, urls
 
 
@@ -82,8 +78,8 @@ async def test_a_hold_is_kept_after_a_graceful_stop_and_resume_and_nothing_is_lo
     assert (held["why"], held["probing"], held["incidents"], held["in_a_row"]) == ("retry_after", True, 1, 1)
     json.dumps(state_of(tmp_path), allow_nan=False)
     result = await crawl(Stopping, jobdir=tmp_path, spider_args={"urls": urls})
-    first, second, *_ = [seen for seen in a.requests() if seen.at > (pages_of(a)[0].ended or 0)]
-    assert first.at - (pages_of(a)[0].ended or 0) >= 2.0 - SLACK
+    first, second, *_ = [seen for seen in a.requests() if seen.at > (page_requests(a)[0].ended or 0)]
+    assert first.at - (page_requests(a)[0].ended or 0) >= 2.0 - SLACK
     assert second.at > (first.ended or 0)
     assert sorted(result.spider.pages) == sorted(urls[:4])  # type: ignore[union-attr]
     assert result.finish_reason == "finished"
@@ -225,7 +221,7 @@ SCHEDULER_DISK_QUEUE = "scrapy.squeues.PickleFifoDiskQueue"
     with start() as graceful:
         output, _ = graceful.communicate(timeout=20)
     assert graceful.returncode == 0, output[-2000:]
-    assert [seen.path for seen in pages_of(a)] == ["/r"]
+    assert [seen.path for seen in page_requests(a)] == ["/r"]
     with start() as killed:
         assert killed.stdout is not None
         for line in killed.stdout:  # until it is at work
@@ -233,12 +229,58 @@ SCHEDULER_DISK_QUEUE = "scrapy.squeues.PickleFifoDiskQueue"
                 break
         time.sleep(0.3)
         os.kill(killed.pid, signal.SIGKILL)
-    assert [seen.path for seen in pages_of(a)] == ["/r"]
+    assert [seen.path for seen in page_requests(a)] == ["/r"]
     with start() as resumed:
         output, _ = resumed.communicate(timeout=30)
     assert resumed.returncode == 0, output[-2000:]
     assert "Traceback" not in output
     assert "(finished)" in output
-    later = [seen for seen in a.requests() if seen.at > (pages_of(a)[0].ended or 0)]
-    assert later[0].at - (pages_of(a)[0].ended or 0) >= 5.0 - SLACK
+    later = [seen for seen in a.requests() if seen.at > (page_requests(a)[0].ended or 0)]
+    assert later[0].at - (page_requests(a)[0].ended or 0) >= 5.0 - SLACK
     assert sorted(seen.path for seen in later if seen.path != "/robots.txt") == ["/0", "/1", "/r"]
+
+
+class Leaving(Stopping):
+    """The page that stops the crawl has twenty links."""
+
+    def parse(self, response: Any) -> Any:
+        if response.url.endswith("/stop"):
+            for number in range(20):
+                yield Request(response.urljoin(f"/{number}"), self.parse)
+            raise CloseSpider("stopped by the test")
+
+
+@pytest.mark.parametrize("kind", ["list", "dict"])
+async def test_a_job_that_the_queue_cannot_resume_is_refused_before_anything_of_it_is_touched(
+    sites: Sites, tmp_path: Path, kind: str
+) -> None:
+    """Ours a job of a queue that only knows priorities, and that one ours: what it kept of the spider stays too."""
+    a = open_site(sites())
+    by_priority = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
+    first, second = (by_priority, {}) if kind == "list" else ({}, by_priority)
+    settings = {"DOWNLOAD_DELAY": 0.05, "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue"}
+    settings["SCHEDULER_MEMORY_QUEUE"] = "scrapy.squeues.FifoMemoryQueue"
+    await crawl(Leaving, {**settings, **first}, jobdir=tmp_path, spider_args={"urls": [a.url("/stop")]})
+    state = json.loads((tmp_path / "requests.queue" / "active.json").read_text())
+    assert state
+    assert type(state).__name__ == kind
+    kept = (tmp_path / "spider.state").read_bytes()
+    seen = len(a.log)
+    with pytest.raises(SettingsError, match=r"JOBDIR = .*cannot resume"):
+        await crawl(Leaving, {**settings, **second}, jobdir=tmp_path, spider_args={"urls": []})
+    assert (tmp_path / "spider.state").read_bytes() == kept
+    assert len(a.log) == seen
+    await crawl(Leaving, {**settings, **first}, jobdir=tmp_path, spider_args={"urls": []})
+    assert len({seen.path for seen in page_requests(a)}) == 21
+
+
+@pytest.mark.filterwarnings("ignore:.*CONCURRENT_REQUESTS_PER_IP")
+async def test_limits_per_address_are_refused_with_our_queue(sites: Sites) -> None:
+    a = open_site(sites())
+    settings = {
+        "CONCURRENT_REQUESTS_PER_IP": 2,
+        "SCHEDULER_PRIORITY_QUEUE": "scrapy_scour.pqueues.PolitePriorityQueue",
+    }
+    with pytest.raises(SettingsError, match="CONCURRENT_REQUESTS_PER_IP = 2: must be 0"):
+        await crawl([a.url("/")], settings)
+    assert a.log == []

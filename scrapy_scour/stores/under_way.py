@@ -7,6 +7,7 @@ any request. Decides nothing.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 _ON_ITS_WAY, _SENT, _ANSWERED = 0, 1, 2
 
@@ -78,6 +79,10 @@ class UnderWay:
                 slots = found.setdefault(place.host, {})
                 slots[place.slot] = slots.get(place.slot, 0) + 1
         return found
+
+    def handed_out(self) -> list[Any]:
+        """What the scheduler queue handed out and has not gone to the network yet. Looks at all that is under way."""
+        return [request for request, place in self._places.items() if place.from_queue and place.stage == _ON_ITS_WAY]
 
     def sent(self, request: Hashable) -> None:
         """Note that the request goes to the network now."""

@@ -47,7 +47,7 @@ def measure(name: str, hosts: int, memory: bool) -> dict[str, float]:
     crawler = get_crawler(Spider, {"TELNETCONSOLE_ENABLED": False})
     crawler.spider = Spider(name="bench")
     downloader = Downloader(crawler)
-    crawler.engine = SimpleNamespace(downloader=downloader, _slot=None)
+    crawler.engine = SimpleNamespace(downloader=downloader, paused=False, _slot=None)
     queue = load_object(QUEUES[name]).from_crawler(
         crawler, downstream_queue_cls=LifoMemoryQueue, key="", start_queue_cls=FifoMemoryQueue
     )

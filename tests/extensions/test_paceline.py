@@ -225,7 +225,7 @@ class World:
     def __init__(self, settings: dict[str, Any] | None = None) -> None:
         crawler = get_crawler(Spider, {"TELNETCONSOLE_ENABLED": False, **(settings or {})})
         crawler.spider = Spider(name="world")
-        crawler.engine = SimpleNamespace(downloader=Downloader(crawler), _slot=None)  # type: ignore[assignment]
+        crawler.engine = SimpleNamespace(downloader=Downloader(crawler), paused=False, _slot=None)  # type: ignore[assignment]
         self.job = job_of(crawler)
         self.extension = PaceLineExtension(crawler, 60.0)
         self.queue = PolitePriorityQueue.from_crawler(crawler, downstream_queue_cls=FifoMemoryQueue, key="")
