@@ -33,6 +33,7 @@ from scrapy_scour.commands.robots_text import WIDTH, TextReport, printable
 from scrapy_scour.policy.access import Means
 from scrapy_scour.policy.agents import product_token
 from scrapy_scour.policy.robots import parse
+from scrapy_scour.policy.urls import without_userinfo
 from scrapy_scour.stores.robots import Fetched, Known
 from tests.support.crawl import DNS_RESOLVER_SETTING, ROOT, crawl, process_environment, run_scrapy, write_project
 from tests.support.resolver import ProcessResolver
@@ -209,6 +210,30 @@ def test_every_expectation_comes_out_of_the_command_as_out_of_the_engine() -> No
     assert no_web <= 2
     # * and nothing are nobody's name; one with a space in it cannot be sent, so it is not asked about.
     assert set(other_token) == {"", "*", "Foo Bar", "foo bar", "harry potter"}
+
+
+def test_the_whole_command_answers_every_expectation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From its arguments to what it prints and its exit status, one run for each file and agent."""
+    runs: dict[tuple[bytes, str], list[dict[str, Any]]] = {}
+    for row in vectors():
+        # No other scheme is crawled; a space in a name makes it a header, which names another token.
+        if not row["url"].startswith("ftp:") and " " not in (row["agent"] if row["agent_kind"] != "header" else ""):
+            runs.setdefault((octets(row), row["agent"] or "*"), []).append(row)
+    wrong = []
+    for (rules, agent), rows in runs.items():
+        (tmp_path / "rules").write_bytes(rules)
+        urls = [as_argument(row["url"]) for row in rows]
+        status = command([*urls, "--file", str(tmp_path / "rules"), "--json", "--agent", agent])
+        said = objects(capsys.readouterr().out)
+        assert [one["url"] for one in said] == [without_userinfo(url) for url in urls]
+        wrong += [
+            row["id"]
+            for row, one in zip(rows, said, strict=True)
+            if one["verdict"] != ("allowed" if row["allowed"] else "refused")
+        ]
+        assert status == (not all(row["allowed"] for row in rows))
+    assert wrong == []
+    assert sum(map(len, runs.values())) >= 1750
 
 
 def explainer_for(agent: str) -> Explainer:
