@@ -103,6 +103,8 @@ class Gate(Protocol):
 
     def left(self, request: Request) -> None: ...
 
+    def queued(self, key: str) -> bool: ...
+
 
 #: Hosts that one slot remembers, to tell what delay it keeps.
 _MOST_CLOCKS = 1000
@@ -307,17 +309,28 @@ class _Slots(dict[str, Slot]):
     """``Downloader.slots`` that turns every slot into a :class:`PoliteSlot`, whoever makes it and when.
 
     ``Downloader._get_slot`` stores a new slot and reads it back from here. Without: a slot that was collected and
-    made anew would start with no memory of what the site asked.
+    made anew would start with no memory of what the site asked. ``Downloader._slot_gc`` takes an idle one out with
+    ``pop``: while requests for it wait in the scheduler, which in stock would wait in the slot and keep it, the delay
+    that AutoThrottle or the user gave it is kept for the next one.
     """
 
     def __init__(self, gate: Gate, slots: dict[str, Slot]) -> None:
         super().__init__()
         self._gate = gate
+        self._delays: dict[str, float] = {}
         for key, slot in slots.items():
             self[key] = slot
 
     def __setitem__(self, key: str, slot: Slot) -> None:
         super().__setitem__(key, slot if isinstance(slot, PoliteSlot) else PoliteSlot(slot, self._gate, key))
+        if key in self._delays:
+            self[key].delay = self._delays.pop(key)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        slot = super().pop(key, *default)
+        if isinstance(slot, PoliteSlot) and self._gate.queued(key):
+            self._delays[key] = slot.user_delay_s
+        return slot
 
 
 class _Active(set[Any]):

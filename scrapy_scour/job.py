@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +112,7 @@ class Job:
         self.on_left: list[Callable[[str, str], None]] = []
         self.on_slot_changed: list[Callable[[str], None]] = []
         self.on_queued: list[Callable[[Any, str], None]] = []
+        self.queues: list[Container[str]] = []  # our scheduler queues, which contain slots
         self.on_entered: list[Callable[[Request], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float], None]] = []
@@ -434,6 +435,10 @@ class Job:
     def slot_changed(self, key: str) -> None:
         for listener in self.on_slot_changed:
             listener(key)
+
+    def queued(self, key: str) -> bool:
+        """Whether requests for the slot wait in our scheduler queues."""
+        return any(key in queue for queue in self.queues)
 
     def look_again(self, slot: compat.PoliteSlot) -> None:
         """A slot that waited for a request of another slot may have its turn now."""

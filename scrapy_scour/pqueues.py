@@ -141,6 +141,7 @@ class PolitePriorityQueue:
         self._missing: set[Request] = set()  # handed out and not in the downloader when that was last looked at
         for slot, startprios in (slot_startprios or {}).items():
             self._resume(slot, startprios)
+        job.queues.append(self)
         job.on_left.append(self._left)
         job.on_slot_changed.append(self._slot_changed)
         job.on_dispatched.append(self._dispatched)
@@ -235,6 +236,7 @@ class PolitePriorityQueue:
         self._asleep = False
         job = self._job
         with suppress(ValueError):  # closed before
+            job.queues.remove(self)
             job.on_left.remove(self._left)
             job.on_slot_changed.remove(self._slot_changed)
             job.on_dispatched.remove(self._dispatched)
@@ -245,7 +247,7 @@ class PolitePriorityQueue:
     def __len__(self) -> int:
         return self._count
 
-    def __contains__(self, slot: str) -> bool:
+    def __contains__(self, slot: object) -> bool:
         return slot in self.pqueues
 
     def queued(self, slot: str) -> int:

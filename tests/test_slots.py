@@ -6,14 +6,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import pytest
 from scrapy import Request, Spider
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
-from tests.support.crawl import ROOT, Result, clean_environment, crawl
+from scrapy_scour import compat
+from tests.support.crawl import ROOT, Requests, Result, clean_environment, crawl, sleep
 from tests.support.site import Answer, Seen, Site, Sites, closed, gaps, hang, max_in_flight, starts
 
 SLACK = 0.02
@@ -144,6 +145,37 @@ async def test_an_idle_slot_that_was_collected_keeps_the_delay(sites: Sites) -> 
     await crawl(Collecting, {"DOWNLOAD_DELAY": 0.3}, stock=True, spider_args={"urls": urls})
     assert len(site.log) == 4
     assert min(gaps(site.log)) < 0.15  # stock's new slot knows nothing of the last request
+
+
+async def test_a_slot_that_is_collected_while_its_host_is_left_alone_keeps_what_it_was_set_to(sites: Sites) -> None:
+    """In stock the waiting requests keep their slot; here they wait in the scheduler."""
+    (site,) = sites.named("a.test")
+    site.default = Answer("page")
+    site.sequence("/later", [Answer("x", 429, {"Retry-After": "1"}), Answer("page")])
+    found: list[float] = []
+
+    class Collected(Requests):
+        def parse(self, response: Any, **kwargs: Any) -> Iterator[Request]:
+            yield from super().parse(response, **kwargs)
+            slots = self.crawler.engine.downloader.slots
+            if response.url.endswith("/first"):
+                slots["a.test"].delay = 0.5
+                compat.schedule(self.collect())
+                for path in ("/later", "/1", "/2"):
+                    yield self.recorded(Request(site.url(path)))
+            else:
+                found.append(slots["a.test"].user_delay_s)
+
+        async def collect(self) -> None:
+            await sleep(0.9)
+            self.crawler.engine.downloader._slot_gc(age=-60)
+            found.append(len(self.crawler.engine.downloader.slots))
+
+    settings = {"ROBOTSTXT_OBEY": False, "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
+    start = [Request(site.url("/first"))]
+    await crawl(Collected, settings, spider_args={"start": start, "result": Result()})
+    assert found == [0, 0.5, 0.5, 0.5]
+    assert len(site.log) == 5
 
 
 class First(Spider):
