@@ -153,6 +153,22 @@ class _Transfers(set[Any]):
             self._slot._ended(request)
 
 
+class _Requests(set[Any]):
+    """A slot's requests. ``Downloader._slot_gc`` throws away a slot that was idle for a minute if these are not true.
+
+    In stock, requests that have to wait are in their slot and keep it, and with it the delay that AutoThrottle or the
+    user gave it. Here they wait in the scheduler, and have to count all the same.
+    """
+
+    def __init__(self, gate: Gate, key: str) -> None:
+        super().__init__()
+        self._gate = gate
+        self._key = key
+
+    def __bool__(self) -> bool:
+        return len(self) > 0 or self._gate.queued(self._key)
+
+
 class PoliteSlot(Slot):
     """A download slot that asks the host's clock before every request.
 
@@ -175,6 +191,7 @@ class PoliteSlot(Slot):
             super().__init__(plain.concurrency, plain.delay, plain.jitter)
         else:
             super().__init__(plain.concurrency, plain.delay, plain.randomize_delay)  # type: ignore[arg-type]
+        self.active = _Requests(gate, key)
         self.queue = _Queue(self)
         self.transferring = _Transfers(self)
 
@@ -309,28 +326,17 @@ class _Slots(dict[str, Slot]):
     """``Downloader.slots`` that turns every slot into a :class:`PoliteSlot`, whoever makes it and when.
 
     ``Downloader._get_slot`` stores a new slot and reads it back from here. Without: a slot that was collected and
-    made anew would start with no memory of what the site asked. ``Downloader._slot_gc`` takes an idle one out with
-    ``pop``: while requests for it wait in the scheduler, which in stock would wait in the slot and keep it, the delay
-    that AutoThrottle or the user gave it is kept for the next one.
+    made anew would start with no memory of what the site asked.
     """
 
     def __init__(self, gate: Gate, slots: dict[str, Slot]) -> None:
         super().__init__()
         self._gate = gate
-        self._delays: dict[str, float] = {}
         for key, slot in slots.items():
             self[key] = slot
 
     def __setitem__(self, key: str, slot: Slot) -> None:
         super().__setitem__(key, slot if isinstance(slot, PoliteSlot) else PoliteSlot(slot, self._gate, key))
-        if key in self._delays:
-            self[key].delay = self._delays.pop(key)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        slot = super().pop(key, *default)
-        if isinstance(slot, PoliteSlot) and self._gate.queued(key):
-            self._delays[key] = slot.user_delay_s
-        return slot
 
 
 class _Active(set[Any]):
