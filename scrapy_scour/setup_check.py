@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares import httpcache, offsite, redirect, retry, robotstxt
-from scrapy.pqueues import ScrapyPriorityQueue
+from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
 from scrapy.utils.misc import load_object
 
 from scrapy_scour import compat
@@ -102,8 +102,9 @@ def _queue_problems(settings: BaseSettings) -> list[str]:
             f" SCHEDULER_PRIORITY_QUEUE = {name!r}, which keeps its limits per host"
         )
     state = compat.stored_queues(settings)
-    by_priority = not ours and ScrapyPriorityQueue in kinds
-    if state and isinstance(state, dict) is by_priority:
+    by_host, by_priority = ours or DownloaderAwarePriorityQueue in kinds, ScrapyPriorityQueue in kinds
+    # What any other kind of queue keeps is not known.
+    if state and (by_priority if isinstance(state, dict) else by_host):
         found.append(
             f"JOBDIR = {settings['JOBDIR']!r}: its requests are kept by {'host' if by_priority else 'priority only'},"
             f" which SCHEDULER_PRIORITY_QUEUE = {name!r} cannot resume; use the queue that the job was started with, or"

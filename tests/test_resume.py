@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,9 @@ from typing import Any
 import pytest
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
+from scrapy.settings import Settings
 
+from scrapy_scour import setup_check
 from scrapy_scour.exceptions import RateLimited, SettingsError
 from tests.support.crawl import crawl, process_environment, write_project
 from tests.support.site import Answer, Site, Sites, page_requests
@@ -270,8 +273,25 @@ async def test_a_job_that_the_queue_cannot_resume_is_refused_before_anything_of_
         await crawl(Leaving, {**settings, **second}, jobdir=tmp_path, spider_args={"urls": []})
     assert (tmp_path / "spider.state").read_bytes() == kept
     assert len(a.log) == seen
+    if kind == "dict":  # what stock makes of it
+        copy = shutil.copytree(tmp_path, tmp_path.with_name("copy"))
+        stock = await crawl(Leaving, {**settings, **second}, jobdir=copy, stock=True, spider_args={"urls": []})
+        assert (len(a.log), stock.finish_reason) == (seen, "finished")
     await crawl(Leaving, {**settings, **first}, jobdir=tmp_path, spider_args={"urls": []})
     assert len({seen.path for seen in page_requests(a)}) == 21
+
+
+@pytest.mark.parametrize("state", ["[0]", '{"a.test": [0]}', "{}", "no JSON"])
+def test_a_job_is_left_to_a_queue_of_which_it_is_not_known_what_it_keeps(tmp_path: Path, state: str) -> None:
+    folder = tmp_path / "requests.queue"
+    folder.mkdir()
+    (folder / "active.json").write_text(state)
+    queues = {"ours": "scrapy_scour.pqueues.PolitePriorityQueue", "unknown": "collections.deque"}
+    refused = {
+        name: bool(setup_check.problems(Settings({"JOBDIR": str(tmp_path), "SCHEDULER_PRIORITY_QUEUE": queue})))
+        for name, queue in queues.items()
+    }
+    assert refused == {"ours": state == "[0]", "unknown": False}
 
 
 @pytest.mark.filterwarnings("ignore:.*CONCURRENT_REQUESTS_PER_IP")
