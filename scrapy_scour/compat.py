@@ -30,6 +30,7 @@ from scrapy.utils.misc import load_object
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
+from twisted.web import client as _twisted_client
 from twisted.web.client import HTTPConnectionPool
 
 from scrapy_scour.exceptions import Outcome
@@ -76,6 +77,11 @@ PROXY_CREDENTIALS: str = "_auth_proxy"
 
 #: Sent when a robots.txt has been parsed. Without: components that listen for it would hear nothing from us.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
+
+#: A kept connection of Twisted's asks this of itself when it breaks. Without: no request may be repeated by it at all.
+_REPEATS_CAN_BE_KEPT_BACK: bool = hasattr(
+    getattr(_twisted_client, "_RetryingHTTP11ClientProtocol", None), "_shouldRetry"
+)
 
 #: The level of the message for a request whose retries are used up can be chosen (``RETRY_GIVE_UP_LOG_LEVEL``, meta
 #: ``give_up_log_level``). Without: both would be without effect, or the call would fail where there is no such thing.
@@ -383,7 +389,7 @@ class _Handlers(dict[str, Any]):
     def __setitem__(self, scheme: str, handler: Any) -> None:
         pool = getattr(handler, "_pool", None)
         if isinstance(pool, HTTPConnectionPool) and "getConnection" not in vars(pool):
-            self._watch(pool, pool.retryAutomatically)
+            self._watch(pool, pool.retryAutomatically and _REPEATS_CAN_BE_KEPT_BACK)
         session: Any = getattr(handler, "_session", None)
         if hasattr(session, "_retry_connection"):
             session._retry_connection = False
@@ -396,12 +402,17 @@ class _Handlers(dict[str, Any]):
             # (scheme, host, port), and more behind it for a tunnel; of a plain proxy the site is not in the key.
             to_site = key[0] in (b"http", b"https") and isinstance(key[1], bytes)
             host = key[1].decode("latin-1") if to_site else ""
-            pool.retryAutomatically = repeats and to_site and self._gate.may_repeat(host)
-            return connection(key, endpoint).addCallback(self._connected, host)
+            pool.retryAutomatically = repeats and to_site
+            found = connection(key, endpoint)
+            if not found.called:
+                return found.addCallback(self._connected, host)
+            self._connected(found.result, host)  # one that was kept, there already
+            return found
 
         pool.getConnection = watched  # type: ignore[method-assign]
 
     def _connected(self, connection: Any, host: str) -> Any:
+        """Note when a request can be written; the connection is then asked, when it breaks, what is true by then."""
         slot = self._slots.get(host)
         if isinstance(slot, PoliteSlot) and slot.busy_with():
             slot._began()
@@ -409,7 +420,7 @@ class _Handlers(dict[str, Any]):
                 # Only two turns of the loop later, which may be busy for long, have the octets left for certain.
                 call_later(0, call_later, 0, slot._began)
         repeats = getattr(connection, "_shouldRetry", None)
-        if repeats is not None:  # a kept connection, asked when it has broken: what is true then counts
+        if repeats is not None:
             connection._shouldRetry = lambda *why: self._gate.may_repeat(host) and repeats(*why)
         return connection
 
@@ -442,6 +453,11 @@ def stored_queues(settings: BaseSettings) -> Any:
 def slot_key(downloader: Downloader, request: Request) -> str:
     """The name of the slot that the request goes to."""
     return downloader.get_slot_key(request)
+
+
+def names_slots_by_host(downloader: Downloader) -> bool:
+    """Whether a request that names no slot goes to the one of its URL's host name; a subclass may have it otherwise."""
+    return type(downloader).get_slot_key is Downloader.get_slot_key and not downloader.ip_concurrency
 
 
 def default_slot_key(downloader: Downloader, request: Request) -> str:
@@ -567,6 +583,9 @@ class LeanPriorityQueue(ScrapyPriorityQueue):
         self.curprio = None
         if startprios:
             self.init_prios(startprios)
+
+    def __bool__(self) -> bool:
+        return any(self.queues.values()) or any(self._start_queues.values())
 
     def init_prios(self, startprios: Iterable[int]) -> None:
         """Take up what an earlier run left. Older versions leave the files of empty queues open, and there."""

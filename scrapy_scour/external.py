@@ -142,7 +142,7 @@ class PoliteFetcher:
         turn = _Turn(job, request, provider)
         turn.look_for_the_end()
         try:
-            await compat.transfer_by(job.crawler.engine.downloader, request, turn.run)
+            await compat.transfer_by(job.downloader, request, turn.run)
         except _ProviderCancelled as cancelled:
             job.ended(request, _failed(request, cancelled))
             raise asyncio.CancelledError(*cancelled.args) from None
@@ -186,7 +186,7 @@ class _Turn:
         """A crawl that closes waits for its callbacks: one that waits for a far turn must not wait on."""
         if compat.is_closing(self._job.crawler):
             compat.fail_queued(
-                self._job.crawler.engine.downloader,
+                self._job.downloader,
                 lambda request: request is self._request,
                 lambda request: PolicyCheckFailed("the crawl is closing", url=_shown(request.url)),
             )

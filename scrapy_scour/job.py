@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Container
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.httpobj import urlparse_cached
@@ -37,7 +38,7 @@ from scrapy_scour.robotsfetch import RobotsFetcher
 from scrapy_scour.robotstxt import RFC9309RobotParser
 from scrapy_scour.settings import ScourSettings, collect, refusal
 from scrapy_scour.stats import Counter
-from scrapy_scour.stores.pace import HostClock, PaceStore
+from scrapy_scour.stores.pace import NEVER, HostClock, PaceStore
 from scrapy_scour.stores.robots import RobotsStore
 from scrapy_scour.stores.under_way import UnderWay
 
@@ -70,7 +71,8 @@ class Job:
 
     ``gate_installed`` is True once the host clocks stand before the downloader; until then nothing may be sent.
     ``under_way`` holds the requests that are in the downloader or on their way there, until they have left it.
-    ``on_left(slot key, host)`` is called for each that leaves, ``on_slot_changed(slot key)`` when a delay was written,
+    ``on_left(slot key, host, answered)`` is called for each that leaves, ``answered``: its transfer had ended before.
+    ``on_slot_changed(slot key)`` is called when a delay was written,
     ``on_queued(queue, slot key)`` when a slot of our scheduler queue has got its first request, has lost its
     last, or has a request of another host next, ``on_hold(clock, reason)`` when a hold is counted.
     """
@@ -109,7 +111,7 @@ class Job:
         self.began_at: dict[Request, float] = {}
         #: Requests that were refused for rate in a way that is not held against them (``downloadermiddlewares.retry``).
         self.spared: set[Request] = set()
-        self.on_left: list[Callable[[str, str], None]] = []
+        self.on_left: list[Callable[[str, str, bool], None]] = []
         self.on_slot_changed: list[Callable[[str], None]] = []
         self.on_queued: list[Callable[[Any, str], None]] = []
         self.queues: list[Container[str]] = []  # our scheduler queues, which contain slots
@@ -119,7 +121,7 @@ class Job:
         self.on_hold: list[Callable[[HostClock, str], None]] = []
         self.on_lost: list[Callable[[Request, OutOfScope], None]] = []
         self._hosts: dict[str, tuple[str, bool]] = {}
-        self._asked_of: tuple[Request | None, Any, str] = (None, None, "")
+        self._host_of: dict[Request, str] = {}  # of those in the downloader that name no real URL
 
     def _name_the_bot(self) -> None:
         """``SCOUR_BOT_USER_AGENT`` sets ``USER_AGENT``, unless that was set with more weight (by a spider, say)."""
@@ -148,9 +150,14 @@ class Job:
         """Wall time, seconds since the epoch: only for what is saved or compared with dates from outside."""
         return time.time()
 
+    @cached_property
+    def downloader(self) -> Any:
+        """The crawl's downloader; there is none before the engine is made."""
+        return self.crawler.engine.downloader
+
     def install_gate(self) -> None:
         """Put the host clocks before every transfer. Safe to call again."""
-        compat.install_gate(self.crawler.engine.downloader, self)
+        compat.install_gate(self.downloader, self)
         self.gate_installed = True
 
     # Whose request is it
@@ -162,13 +169,12 @@ class Job:
 
     def host_of(self, request: Request) -> str:
         """Canonical host name of the site that the request is for; "" when there is none."""
-        real = request.meta.get(REAL_URL)
-        # One request is asked about a dozen times in a row, on its way through the components.
-        if request is self._asked_of[0] and real is self._asked_of[1]:
-            return self._asked_of[2]
-        host = host_of(real) if real and isinstance(real, str) else self._host_at(urlparse_cached(request))[0]
-        self._asked_of = (request, real, host)
-        return host
+        if REAL_URL in request.meta:
+            real = self.real_url(request)
+            if real is not request.url:
+                return host_of(real)
+        # One request is asked about a dozen times on its way through the components.
+        return self._host_of.get(request) or self._host_at(urlparse_cached(request))[0]
 
     def _host_at(self, url: ParseResult) -> tuple[str, bool]:
         """The canonical host name of a URL, and whether the URL spells it so; asked a dozen times per request."""
@@ -183,12 +189,16 @@ class Job:
             found = self._hosts[place] = (host, name == host)
         return found
 
-    def host_in(self, request: Request, slot: str) -> str:
-        """:meth:`host_of` for a request whose download slot is known: mostly its name, with no look at the URL."""
-        meta = request.meta
-        if compat.DOWNLOAD_SLOT not in meta and REAL_URL not in meta and _PLAIN_HOST.fullmatch(slot):
-            return slot
-        return self.host_of(request)
+    def place_of(self, request: Request) -> tuple[str, str]:
+        """The request's download slot and the host of its site: mostly one name, and nothing has to be worked out."""
+        downloader, meta = self.downloader, request.meta
+        if compat.DOWNLOAD_SLOT in meta or REAL_URL in meta:
+            return compat.slot_key(downloader, request), self.host_of(request)
+        host, as_spelled = self._hosts.get(urlparse_cached(request).netloc, ("", False))
+        if as_spelled and compat.names_slots_by_host(downloader):
+            return host, host
+        slot = compat.slot_key(downloader, request)
+        return slot, slot if _PLAIN_HOST.fullmatch(slot) else self.host_of(request)
 
     def clock_of(self, request: Request) -> HostClock | None:
         """The clock of the request's host; None for a request that belongs to none (``file:``, ``data:``)."""
@@ -197,20 +207,21 @@ class Job:
 
     def name_slot(self, request: Request) -> None:
         """Give requests of one host one download slot, whatever the spelling of its name or the service in between."""
-        if compat.DOWNLOAD_SLOT in request.meta:
+        meta = request.meta
+        if compat.DOWNLOAD_SLOT in meta:
             return
         host, as_spelled = self._host_at(urlparse_cached(request))
-        if request.meta.get(REAL_URL):
+        if meta.get(REAL_URL):
             host, as_spelled = self.host_of(request), False
         if host and not as_spelled:
-            request.meta[compat.DOWNLOAD_SLOT] = host
+            meta[compat.DOWNLOAD_SLOT] = host
 
     def slot_is_default(self, request: Request) -> bool:
         """Whether the request's download slot is the one it would get by its host, not one that the user chose."""
         named = request.meta.get(compat.DOWNLOAD_SLOT)
         if named is None or named == self.host_of(request):
             return True
-        return bool(named == compat.default_slot_key(self.crawler.engine.downloader, request))
+        return bool(named == compat.default_slot_key(self.downloader, request))
 
     def check_real_url(self, request: Request) -> None:
         """Raise PolicyCheckFailed for a ``scour_url`` that names no site: nothing could be judged by it."""
@@ -318,7 +329,7 @@ class Job:
     def refuse_if_given_up(self, request: Request) -> None:
         """Raise RateLimited for a host that was given up."""
         clock = self.pace.known(self.host_of(request))
-        if clock is not None and clock.given_up_until > self.now():
+        if clock is not None and clock.given_up_until != NEVER and clock.given_up_until > self.now():
             raise RateLimited(
                 clock.given_up_why,
                 url=without_userinfo(self.real_url(request)),
@@ -352,7 +363,7 @@ class Job:
             self.uncount_attempt(request)
             return RateLimited(reason, url=without_userinfo(self.real_url(request)))
 
-        compat.fail_queued(self.crawler.engine.downloader, lambda request: self.host_of(request) == clock.host, refusal)
+        compat.fail_queued(self.downloader, lambda request: self.host_of(request) == clock.host, refusal)
 
     def count_attempt(self, request: Request) -> None:
         """Count a request that is about to go to the network, or raise RateLimited or RequestLimitReached."""
@@ -386,8 +397,8 @@ class Job:
         clock = self.pace.known(self.host_of(request))
         if clock is None:
             return None
-        downloader = self.crawler.engine.downloader
-        key = compat.slot_key(downloader, request)
+        downloader = self.downloader
+        key = self.place_of(request)[0]
         slot = downloader.slots.get(key)
         if isinstance(slot, compat.PoliteSlot):
             wait = slot.turn(clock)
@@ -413,8 +424,9 @@ class Job:
     @staticmethod
     def restore(request: Request) -> None:
         """Make a request that has waited what it was before."""
-        if request.meta and WAITING in request.meta:
-            request.dont_filter = bool(request.meta.pop(WAITING))
+        meta = request.meta
+        if WAITING in meta:
+            request.dont_filter = bool(meta.pop(WAITING))
 
     # How it ended
 
@@ -427,8 +439,9 @@ class Job:
     def entered(self, request: Request) -> None:
         """The request is in the downloader; one that the scheduler queue handed out is counted already."""
         if self.under_way.slot_of(request) is None:
-            slot = compat.slot_key(self.crawler.engine.downloader, request)
-            self.under_way.enter(request, slot, self.host_of(request), from_queue=False)
+            self.under_way.enter(request, *self.place_of(request), from_queue=False)
+        if REAL_URL not in request.meta:
+            self._host_of[request] = self.host_of(request)
         for listener in self.on_entered:
             listener(request)
 
@@ -442,7 +455,7 @@ class Job:
 
     def look_again(self, slot: compat.PoliteSlot) -> None:
         """A slot that waited for a request of another slot may have its turn now."""
-        compat.process_queue(self.crawler.engine.downloader, slot)
+        compat.process_queue(self.downloader, slot)
 
     def may_repeat(self, name: str) -> bool:
         """Whether a request to the host may be sent again at once, unseen by anybody, when its connection breaks."""
@@ -466,6 +479,7 @@ class Job:
     def left(self, request: Request) -> None:
         """The request has left the downloader, however it ended."""
         self.spared.discard(request)
+        self._host_of.pop(request, None)
         place = self.under_way.leave(request)
         if place is not None:
             for listener in self.on_left:

@@ -41,7 +41,6 @@ class PaceWatch:
     """See the module. ``waiting``: hosts with requests in the scheduler queues."""
 
     def __init__(self, crawler: Crawler, job: Job) -> None:
-        self.crawler = crawler
         self.job = job
         self.waiting = Waiting()
         self.queues: list[PolitePriorityQueue] = []
@@ -103,7 +102,7 @@ class PaceWatch:
 
     def _look_at(self, host: str) -> None:
         """Note what one host waits for now."""
-        downloader = self.crawler.engine.downloader
+        downloader = self.job.downloader
         if host in self._others or host in self._hosts:
             slots = self._slots_of(host)
             delay_s = max((compat.slot_delay(downloader, slot) for slot in slots), default=None)
@@ -150,7 +149,7 @@ class PaceWatch:
 
     def in_the_downloader(self, unsent: Unsent) -> Waiting:
         """What waits in the downloader only: no more than it may have at one time."""
-        waiting, downloader = Waiting(), self.crawler.engine.downloader
+        waiting, downloader = Waiting(), self.job.downloader
         for host, slots in unsent.items():
             if host not in self.waiting:
                 self._note(waiting, host, max(compat.slot_delay(downloader, slot) for slot in slots))
@@ -176,7 +175,7 @@ class PaceWatch:
         if clock is not None and (clock.asked_s > 0.0 or clock.throttled):
             left_s = turns * note.delay_s
         else:  # each slot has a pace of its own
-            downloader = self.crawler.engine.downloader
+            downloader = self.job.downloader
             left_s = max(min(turns, count) * compat.slot_delay(downloader, slot) for slot, count in slots.items())
         hold_s = 0.0 if note.until == NO_END else max(note.until - now, 0.0)
         return Standing(queued, turns, mixed, hold_s + left_s)

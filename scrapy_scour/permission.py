@@ -93,13 +93,14 @@ class Permission:
 
     def agent_of(self, request: Request) -> bytes:
         """The User-Agent that the request is about to be sent under; b"" without one."""
-        return request.headers.get("User-Agent") or b""
+        agents = request.headers.getlist(b"User-Agent")
+        return agents[-1] if agents else b""
 
     def token_of(self, request: Request) -> str | None:
-        """The product token that the rules are read for; None for ``*`` (RFC 9309 2.2.1).
+        """The product token that the rules are read for; None for ``*`` (RFC 9309 2.2.1). Of the header that is sent.
 
-        Of the header that is sent. ``ROBOTSTXT_USER_AGENT`` stands for it only while the request goes under the job's
-        own agent; the bot's own name is in the header.
+        ``ROBOTSTXT_USER_AGENT`` stands for it only while the request goes under the job's own agent; the bot's own name
+        is in the header.
         """
         agent = self.agent_of(request)
         if self._own_name is not None and agent in self._own_agents:
@@ -185,10 +186,7 @@ class Permission:
         robots = getattr(parser, "robots", None)
         if robots is None:  # a parser of the user's own
             return Verdict(True) if parser.allowed(url, self._name_for(request)) else Verdict(False, "", "robots.txt")
-        ignore_wildcard = self._job.settings.robotstxt_ignore_wildcard
-        if not ignore_wildcard and robots.allowed(url, token):
-            return Verdict(True)
-        verdict: Verdict = robots.verdict(url, token, ignore_wildcard=ignore_wildcard)
+        verdict: Verdict = robots.verdict(url, token, ignore_wildcard=self._job.settings.robotstxt_ignore_wildcard)
         return verdict
 
     def delay_s(self, request: Request, known: Known, token: Any = _UNSET) -> tuple[float, str]:
@@ -221,8 +219,6 @@ class Permission:
 
     def judge(self, request: Request, origin: Origin, known: Known) -> None:
         """Let the request pass and note the pace, or raise the refusal; PolicyCheckFailed when that cannot be told."""
-        url = without_userinfo(self._job.real_url(request))
-        trail = _trail_of(request)
         try:
             token = self.token_of(request)
             verdict = self.verdict(request, known, token)
@@ -230,8 +226,11 @@ class Permission:
         except Exception as error:
             # A fault of the parser's permits nothing.
             problem = f"{type(error).__name__}: {error}".rstrip(": ")
-            logger.error("The robots.txt check of %s failed, so it is not fetched: %s", url, problem, exc_info=True)
-            raise PolicyCheckFailed(f"the robots.txt check failed: {problem}", url=url, trail=trail) from error
+            whose = self._whose(request)
+            logger.error(
+                "The robots.txt check of %s failed, so it is not fetched: %s", whose["url"], problem, exc_info=True
+            )
+            raise PolicyCheckFailed(f"the robots.txt check failed: {problem}", **whose) from error
         if known.stale:
             self._once(
                 ("stale", origin),
@@ -248,8 +247,8 @@ class Permission:
                 {"request": request, "reason": reason},
                 extra={"spider": self._job.crawler.spider},
             )
-            raise RobotsDisallowed(f"Forbidden by robots.txt: {reason}", url=url, trail=trail)
-        self._pace(request, origin, asked_s, source, url, trail)
+            raise RobotsDisallowed(f"Forbidden by robots.txt: {reason}", **self._whose(request))
+        self._pace(request, origin, asked_s, source)
         request.meta[CHECKED_AGENT] = token
         request.meta.pop(ROBOTS_TRIES, None)
 
@@ -288,7 +287,11 @@ class Permission:
         clock = self._job.clock_of(request)
         return 0 if clock is None else clock.pages
 
-    def _pace(self, request: Request, origin: Origin, asked_s: float, source: str, url: str, trail: Any) -> None:
+    def _whose(self, request: Request) -> dict[str, Any]:
+        """What an outcome says of the request that it ends."""
+        return {"url": without_userinfo(self._job.real_url(request)), "trail": _trail_of(request)}
+
+    def _pace(self, request: Request, origin: Origin, asked_s: float, source: str) -> None:
         settings = self._job.settings
         host = self._job.host_of(request)
         delays = _delays_of(request)
@@ -303,7 +306,7 @@ class Permission:
             self._over_max(request, origin, asked_s, source)
         if not kept.verdict:
             self._once(("skip", host), "%s is skipped: %s (%s).", host, kept.verdict.reason, source)
-            raise CrawlDelayTooLong(kept.verdict.reason, url=url, trail=trail)
+            raise CrawlDelayTooLong(kept.verdict.reason, **self._whose(request))
         if kept.clamped and self._once(
             ("clamp", host),
             "%s asks for %g s between requests (%s) and is asked every %g s instead (SCOUR_CRAWL_DELAY_MAX).",
@@ -365,8 +368,7 @@ class Permission:
         )
         return RobotsUnreachable(
             f"robots.txt of {origin} could not be read: {fetched.problem or 'no answer'}",
-            url=without_userinfo(self._job.real_url(request)),
-            trail=_trail_of(request),
+            **self._whose(request),
         )
 
     def tries_allowed(self, request: Request) -> int:

@@ -120,6 +120,7 @@ class PolitePriorityQueue:
                 f"{type(downloader).__name__}"
             )
         self.crawler = crawler
+        self._engine = crawler.engine
         self.downstream_queue_cls = downstream_queue_cls
         self.key = key
         self.pqueues: dict[str, _SlotQueue] = {}
@@ -156,7 +157,7 @@ class PolitePriorityQueue:
         """Take a request. Raises ValueError, and keeps nothing, for one that the queue class cannot store."""
         if request in self._load and request not in self._downloader.active:
             self._job.left(request)  # a scheduler that took it out and did not let it go
-        slot = compat.slot_key(self._downloader, request)
+        slot, host = self._job.place_of(request)
         queue = self.pqueues.get(slot)
         if queue is None:
             queue = _SlotQueue(self, slot)
@@ -166,13 +167,11 @@ class PolitePriorityQueue:
                 self._discard(queue)
                 raise
             self._count += 1
-            host = self._job.host_in(request, slot)
             self._decided_by(queue, slot if host == slot else host)  # one string, not two
             self._add(queue)
         else:
             queue.push(request)
             self._count += 1
-            host = self._job.host_in(request, slot)
             hosts = self._shared.get(queue)
             if hosts is None and queue.host != host:
                 hosts = self._shared[queue] = SlotHosts(host=queue.host or "", count=len(queue) - 1)
@@ -180,7 +179,7 @@ class PolitePriorityQueue:
                 hosts.came(host)
                 self._decided_by(queue, None)
                 self._reconsider(queue)
-        if self._asleep:
+        if self._asleep and queue.state == _READY:
             self._look_again()
 
     def pop(self) -> Request | None:
@@ -199,7 +198,7 @@ class PolitePriorityQueue:
         if request is None:  # a queue class that lost what it said it has
             self._recount(queue)
             return None
-        left = len(queue)
+        left = bool(queue)
         self._count -= 1
         hosts = self._shared.get(queue)
         host = self._job.host_of(request) if hosts is not None or queue.host is None else queue.host
@@ -384,6 +383,10 @@ class PolitePriorityQueue:
         count, unsent = (0, 0) if load is None else (load.count, load.unsent)
         return compat.slot_wait(self._downloader, queue.slot, clock, now, count, unsent)
 
+    def _one_at_a_time(self, host: str) -> bool:
+        clock = self._job.pace.known(host)
+        return self._job.pace.throttled if clock is None else clock.one_at_a_time
+
     def _next_host(self, queue: _SlotQueue) -> str:
         """The host of the slot's next request, "" when that cannot be seen before it is taken out."""
         try:
@@ -418,10 +421,12 @@ class PolitePriorityQueue:
 
     # What changes where a slot stands
 
-    def _left(self, slot: str, host: str) -> None:
+    def _left(self, slot: str, host: str, answered: bool) -> None:
         """A request has left the downloader: its slot has room if it had not before, and its host is free again."""
-        if self.crawler.engine.paused and self._timer is None:
+        if self._engine.paused and self._timer is None:
             self._wake()
+        if answered and not self._one_at_a_time(host):
+            return  # that it has left changes nothing: its slot had room since the transfer ended
         queue = self.pqueues.get(slot)
         if queue is not None:
             self._make_ready(queue)
@@ -501,7 +506,7 @@ class PolitePriorityQueue:
 
     def _wake(self) -> None:
         """Have the engine ask now, or as soon as it goes on: one that is paused forgets that it was woken."""
-        if self.crawler.engine.paused:
+        if self._engine.paused:
             self._timer_at = 0.0
             self._timer = compat.later(PAUSED_LOOK_S, self._time_is_up)
         else:

@@ -91,7 +91,7 @@ class RobotsFetcher:
 
     def is_ours(self, request: Request) -> bool:
         """Whether this is a robots.txt request of ours under way."""
-        return self._exchange(request) is not None
+        return bool(self._under_way) and self._exchange(request) is not None
 
     def _exchange(self, request: Request) -> _Exchange | None:
         ticket = request.meta.get(ROBOTS_REQUEST) if self._under_way else None
@@ -297,7 +297,7 @@ class RobotsFetcher:
         elif compat.is_closing(job.crawler):
             # It waits for its host's turn; a crawl that ends does not.
             compat.fail_queued(
-                job.crawler.engine.downloader,
+                job.downloader,
                 lambda queued: queued is request,
                 lambda _: _FetchEnded("the crawl is ending"),
             )

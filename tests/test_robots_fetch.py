@@ -929,7 +929,7 @@ async def test_a_request_that_takes_the_place_of_ours_does_not_wait_for_itself(
     clean(result)
 
 
-@pytest.mark.parametrize("broken", ["parse", "verdict", "allowed", "delay"])
+@pytest.mark.parametrize("broken", ["parse", "verdict", "_decides", "delay"])
 async def test_a_fault_of_the_parser_permits_nothing(site: Site, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     """Nothing is sent, each request has its outcome, and the fault is in the log."""
 

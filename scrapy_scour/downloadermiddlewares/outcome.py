@@ -48,7 +48,7 @@ class OutcomeMiddleware:
     def spider_opened(self, spider: Spider) -> None:
         outcomes = self.job.outcomes
         outcomes.opened()
-        compat.watch_fetch(self.crawler.engine.downloader, outcomes.fetch_ended)
+        compat.watch_fetch(self.job.downloader, outcomes.fetch_ended)
         compat.watch_scheduling(self.crawler, outcomes.not_scheduled)
 
     def request_dropped(self, request: Request, spider: Spider) -> None:

@@ -52,20 +52,22 @@ class WireMiddleware:
         if not job.gate_installed:
             raise PolicyCheckFailed("the host clocks are not in place", url=without_userinfo(request.url))
         if not request.meta.get("proxy"):
-            request.headers.pop("Proxy-Authorization", None)
+            request.headers.pop(b"Proxy-Authorization", None)
         if job.is_off_host(request):
             self._strip(request)
-        agents = request.headers.getlist("User-Agent")
+        agents = request.headers.getlist(b"User-Agent")
         if len(agents) > 1:  # each would be a line of its own, and only the last one is judged
             request.headers["User-Agent"] = agents[-1]
         if job.fetcher.is_ours(request):
             job.refuse_if_given_up(request)  # a hop may lead to such a host; it would wait there for as long
             job.fetcher.passed(request)
             return None
+        job.check_real_url(request)
         permission = job.permission
+        checked = request.meta.get(CHECKED_AGENT, self)
         if (
-            permission.applies_to(request)
-            and request.meta.get(CHECKED_AGENT, self) != permission.token_of(request)
+            (checked is self or checked != permission.token_of(request))
+            and permission.applies_to(request)
             and not permission.needs_no_rules(request)
         ):
             return self._check_again(request)

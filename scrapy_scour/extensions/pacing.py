@@ -142,7 +142,7 @@ class PacingExtension:
 
     def headers_received(self, headers: Headers, body_length: Any, request: Request, spider: Spider) -> None:
         """A host that says "later" is left alone from then on, however its body comes, and if it never does."""
-        if isinstance(body_length, int) and body_length <= _SHORT_BODY and "Retry-After" not in headers:
+        if isinstance(body_length, int) and body_length <= _SHORT_BODY and b"Retry-After" not in headers:
             return  # all of it will be here in a moment
         status = compat.status_of_headers()
         if status in LATER:

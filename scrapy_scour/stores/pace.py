@@ -188,7 +188,8 @@ class HostClock:
         """A request ended, whatever came of it."""
         self.in_flight -= 1
         self.last_end = now
-        self.store.changed(self)
+        if self.one_at_a_time:  # else its next turn never depended on this one
+            self.store.changed(self)
 
     def wait_s(self, now: float, user_delay_s: float = 0.0) -> float:
         """Seconds until this host may be asked, 0.0 for now, leaving aside that it may be busy.

@@ -97,18 +97,19 @@ class UnderWay:
         if place is not None:
             self._out_of_slot(place)
 
-    def leave(self, request: Hashable) -> tuple[str, str] | None:
-        """Count a request out; its slot and host, None when it was not in."""
+    def leave(self, request: Hashable) -> tuple[str, str, bool] | None:
+        """Count a request out; its slot, its host, whether its transfer had ended before; None when it was not in."""
         place = self._places.pop(request, None)
         if place is None:
             return None
+        answered = place.stage == _ANSWERED
         self._out_of_slot(place)
         left = self.hosts[place.host] - 1
         if left:
             self.hosts[place.host] = left
         else:
             del self.hosts[place.host]
-        return place.slot, place.host
+        return place.slot, place.host, answered
 
     def _out_of_slot(self, place: _Place) -> None:
         if place.stage == _ANSWERED:

@@ -123,7 +123,7 @@ def _measure(side: str, settings: Mapping[str, Any], mix: Mix, server: Server, g
 
     def crawl(*names: str) -> Figures:
         nonlocal gap
-        figures = run(server.port, {name: both[name] for name in names}, settings, given.collect_after)
+        figures = run(server.port, {name: both[name] for name in names}, settings, collect_after=given.collect_after)
         report = server.report()
         if "slow" in names:
             gap = min(gap, mix.shortest_gap(report))

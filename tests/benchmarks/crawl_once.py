@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,16 @@ class Figures:
         return max(self.ended_s.values())
 
 
-def run(port: int, groups: Mapping[str, Group], settings: Mapping[str, Any], collect_after: int = 0) -> Figures:
+def run(
+    port: int, groups: Mapping[str, Group], settings: Mapping[str, Any], *, collect_after: int = 0, links: int = 0
+) -> Figures:
     """Crawl all groups together; fails unless every page arrived.  ``collect_after``: so many new objects are made
-    before Python's garbage collector runs, 0 for as many as it likes.
+    before Python's garbage collector runs, 0 for as many as it likes. ``links``: only the first page of each host is
+    asked for at the start, the others are found on pages with so many links each; 0 for all at the start.
     """
     job = {
         "collect_after": collect_after,
+        "links": links,
         "port": port,
         "groups": {name: [group.hosts, group.pages] for name, group in groups.items()},
         "settings": dict(settings),
@@ -94,18 +98,25 @@ def main() -> None:
             self.began = time.monotonic()
             self.cpu = time.process_time()
             groups = job["groups"].items()
-            for page in range(max(pages for _, (_, pages) in groups)):
+            for page in range(1 if job["links"] else max(pages for _, (_, pages) in groups)):
                 for name, (hosts, pages) in groups:
                     if page < pages:
                         for host in hosts:
-                            url = f"http://{host}:{job['port']}/{page}"
-                            yield scrapy.Request(url, dont_filter=True, cb_kwargs={"group": name})
+                            yield self.page(host, page, name)
 
-        def parse(self, response: Any, group: str) -> None:
+        @staticmethod
+        def page(host: str, page: int, group: str) -> scrapy.Request:
+            url = f"http://{host}:{job['port']}/{page}"
+            return scrapy.Request(url, dont_filter=True, cb_kwargs={"group": group, "host": host, "page": page})
+
+        def parse(self, response: Any, group: str, host: str, page: int) -> Iterator[scrapy.Request]:
             result["ended_s"][group] = time.monotonic() - self.began
             result["pages"] += 1
             result["by_then"][group] = result["pages"]
             result["cpu_by_then"][group] = time.process_time() - self.cpu
+            found = page * job["links"]
+            for linked in range(found + 1, min(found + job["links"] + 1, job["groups"][group][1])):
+                yield self.page(host, linked, group)
 
         def closed(self, reason: str) -> None:
             result["wall_s"] = time.monotonic() - self.began
