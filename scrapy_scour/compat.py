@@ -13,6 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -96,6 +97,8 @@ class Gate(Protocol):
     def clock_of(self, request: Request) -> HostClock | None: ...
 
     def dispatched(self, request: Request, clock: HostClock | None) -> None: ...
+
+    def answered(self, request: Request, response: Response) -> None: ...
 
     def transfer_ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None: ...
 
@@ -254,6 +257,8 @@ class PoliteSlot(Slot):
         """Seconds until the time allows a request of ``clock``'s host from this slot; 0.0 for now."""
         if clock is None:
             return max(self._user_draw() + self._lastseen - slot_now(), 0.0)
+        if not self._delay and not clock.paced:
+            return 0.0
         wait = clock.wait_s(self._gate.now(), self._delay)
         if self._delay:
             # Between two hosts that share the slot the user's delay counts too; of one host it is within wait_s.
@@ -277,7 +282,7 @@ class PoliteSlot(Slot):
         if free <= 0 or not self.queue:
             return free
         clock = self._head_clock()
-        if clock is None:
+        if clock is None or not clock.paced:
             return free
         if clock.busy():
             if clock.waiting is None:
@@ -421,8 +426,11 @@ class _Handlers(dict[str, Any]):
                 call_later(0, call_later, 0, slot._began)
         repeats = getattr(connection, "_shouldRetry", None)
         if repeats is not None:
-            connection._shouldRetry = lambda *why: self._gate.may_repeat(host) and repeats(*why)
+            connection._shouldRetry = partial(self._repeats, repeats, host)
         return connection
+
+    def _repeats(self, repeats: Callable[..., bool], host: str, *why: Any) -> bool:
+        return self._gate.may_repeat(host) and repeats(*why)
 
 
 def supports_slots(downloader_cls: type) -> bool:
@@ -436,6 +444,26 @@ def install_gate(downloader: Downloader, gate: Gate) -> None:
         downloader.slots = _Slots(gate, downloader.slots)
         downloader.active = _Active(downloader.active, gate)
         downloader.handlers._handlers = _Handlers(downloader.handlers._handlers, gate, downloader.slots)
+        _watch_answers(downloader.handlers, gate)
+
+
+def _watch_answers(handlers: Any, gate: Gate) -> None:
+    """Tell ``gate`` of each answer while its transfer is still counted, and let :func:`transfer_by` stand in.
+
+    ``DownloadHandlers.download_request_async`` is the handlers' one entrance. Without: ``response_downloaded`` would
+    tell of the answers too, at a higher cost for every page.
+    """
+    download = handlers.download_request_async
+    transfers: dict[Request, Callable[[], Coroutine[Any, Any, Response]]] = {}
+
+    async def watched(request: Request) -> Response:
+        transfer = transfers.pop(request, None) if transfers else None
+        response = cast("Response", await (download(request) if transfer is None else transfer()))
+        gate.answered(request, response)
+        return response
+
+    handlers._scour_transfers = transfers
+    handlers.download_request_async = watched
 
 
 def stored_queues(settings: BaseSettings) -> Any:
@@ -488,12 +516,12 @@ def watch_fetch(downloader: Downloader, ended: Callable[[Request, Any], None]) -
     """
     fetch = downloader.fetch
 
-    def watched(request: Request, *args: Any) -> Deferred[Any]:
-        def tell(result: Any) -> Any:
-            ended(request, result)
-            return _without_frames(result)
+    def tell(result: Any, request: Request) -> Any:
+        ended(request, result)
+        return _without_frames(result)
 
-        return fetch(request, *args).addBoth(tell)
+    def watched(request: Request, *args: Any) -> Deferred[Any]:
+        return fetch(request, *args).addBoth(tell, request)
 
     downloader.fetch = watched  # type: ignore[method-assign, assignment]
 
@@ -902,23 +930,10 @@ async def transfer_by(
     """Run ``transfer`` in place of the request's download, when it is its turn in its download slot.
 
     It takes its place among the slot's requests and in ``CONCURRENT_REQUESTS``, outside all middlewares; who listens to
-    the downloader sees the response that it gives. ``Downloader._enqueue_request`` and the handlers' one entrance are
-    private. Without: what an external provider fetches would not share the host's clock with ordinary requests.
+    the downloader sees the response that it gives. ``Downloader._enqueue_request`` is private. Without: what an
+    external provider fetches would not share the host's clock with ordinary requests. :func:`install_gate` comes first.
     """
-    handlers = downloader.handlers
-    transfers: dict[Request, Callable[[], Coroutine[Any, Any, Response]]] | None = getattr(
-        handlers, "_scour_transfers", None
-    )
-    if transfers is None:
-        transfers = {}
-        handlers._scour_transfers = transfers  # type: ignore[attr-defined]
-        download = handlers.download_request_async
-
-        async def download_or_transfer(request: Request) -> Response:
-            mine = transfers.pop(request, None)
-            return await (download(request) if mine is None else mine())
-
-        handlers.download_request_async = download_or_transfer  # type: ignore[method-assign]
+    transfers = downloader.handlers._scour_transfers  # type: ignore[attr-defined]
     transfers[request] = transfer
     downloader.active.add(request)
     try:

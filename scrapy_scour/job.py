@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 _ATTRIBUTE = "_scrapy_scour_job"
 
@@ -117,6 +118,7 @@ class Job:
         self.queues: list[Container[str]] = []  # our scheduler queues, which contain slots
         self.on_entered: list[Callable[[Request], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
+        self.on_answered: list[Callable[[Request, Response], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float], None]] = []
         self.on_hold: list[Callable[[HostClock, str], None]] = []
         self.on_lost: list[Callable[[Request, OutOfScope], None]] = []
@@ -469,6 +471,11 @@ class Job:
         self.began_at[request] = self.now()
         for listener in self.on_dispatched:
             listener(request, clock)
+
+    def answered(self, request: Request, response: Response) -> None:
+        """An answer came from the network; the slot's next request has not gone out yet."""
+        for listener in self.on_answered:
+            listener(request, response)
 
     def transfer_ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
         self.under_way.answered(request)

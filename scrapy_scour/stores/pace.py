@@ -99,6 +99,11 @@ class HostClock:
         """The site asked for a delay, the throttle is on, or a hold has just ended: one request at a time."""
         return self.asked_s > 0.0 or self.throttled or self.probing
 
+    @property
+    def paced(self) -> bool:
+        """Something of the host's own decides its next turn, or did. If not, it may be asked whenever there is room."""
+        return self.asked_s > 0.0 or self.throttled or self.probing or self.held_until != NEVER
+
     def ask(self, source: Hashable, seconds: float) -> bool:
         """Note that ``source`` (an origin and agent) asks for ``seconds``; True when the host's delay changed.
 
