@@ -394,19 +394,13 @@ class Job:
 
         A request that cannot go back goes on and waits in its download slot.
         """
-        if not self.may_go_back(request):
+        key = request.meta.get(compat.DOWNLOAD_SLOT) or self.under_way.slot_of(request)
+        if key is None or not self.may_go_back(request):
             return None
         clock = self.pace.known(self.host_of(request))
         if clock is None:
             return None
-        downloader = self.downloader
-        key = self.place_of(request)[0]
-        slot = downloader.slots.get(key)
-        if isinstance(slot, compat.PoliteSlot):
-            wait = slot.turn(clock)
-        else:
-            wait = clock.wait_s(self.now(), compat.slot_delay(downloader, key))
-        if wait > 0.0 or clock.busy():
+        if compat.slot_turn(self.downloader, key, clock, self.now()) > 0.0 or clock.busy():
             return self.back_to_scheduler(request)
         return None
 
@@ -440,10 +434,12 @@ class Job:
 
     def entered(self, request: Request) -> None:
         """The request is in the downloader; one that the scheduler queue handed out is counted already."""
-        if self.under_way.slot_of(request) is None:
-            self.under_way.enter(request, *self.place_of(request), from_queue=False)
+        host = self.under_way.host_of(request)
+        if host is None:
+            slot, host = self.place_of(request)
+            self.under_way.enter(request, slot, host, from_queue=False)
         if REAL_URL not in request.meta:
-            self._host_of[request] = self.host_of(request)
+            self._host_of[request] = host
         for listener in self.on_entered:
             listener(request)
 

@@ -190,13 +190,14 @@ class PolitePriorityQueue:
             self._set_timer()
             return None
         self._asleep = False
+        before = len(queue) if self.key else None
         try:
             request = queue.pop()
         except Exception:  # a stored request that cannot be read any more; it is gone, as in stock, the others are not
-            self._recount(queue)
+            self._recount(queue, before)
             raise
         if request is None:  # a queue class that lost what it said it has
-            self._recount(queue)
+            self._recount(queue, before)
             return None
         left = bool(queue)
         self._count -= 1
@@ -305,8 +306,12 @@ class PolitePriorityQueue:
             with suppress(OSError):  # not empty: files that the queue class keeps
                 Path(queue.key).rmdir()
 
-    def _recount(self, queue: _SlotQueue) -> None:
-        self._count = sum(map(len, self.pqueues.values()))
+    def _recount(self, queue: _SlotQueue, before: int | None) -> None:
+        """Count what a slot has after it gave nothing; None for a queue in memory, where that does not happen."""
+        if before is None:
+            self._count = sum(map(len, self.pqueues.values()))
+        else:
+            self._count += len(queue) - before
         if not len(queue):
             heapq.heappop(self._ready)
             self._remove(queue)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -97,6 +98,37 @@ def test_a_change_is_told_once() -> None:
     clock.ask("origin", 2.0)
     clock.ask("another", 1.0)
     assert told == ["a.test"]
+
+
+def test_an_end_is_told_where_it_decides_the_next_turn_and_not_elsewhere() -> None:
+    store = PaceStore()
+    told: list[str] = []
+    store.listeners.append(lambda clock: told.append(clock.host))
+    clock = clock_of(store)
+    for _ in range(2):
+        clock.began()
+        clock.ended(1.0)
+        assert told == []  # nothing paces the host: it may be asked before and after
+    clock.hold(2.0, "retry_after")
+    told.clear()
+    clock.began()
+    clock.ended(3.0)
+    assert told == ["a.test"]  # the probe has ended, others wait for that
+
+
+@pytest.mark.parametrize("paced_by", ["nothing", "delay", "throttle", "hold", "probe"])
+def test_what_is_not_paced_never_waits(paced_by: str) -> None:
+    clock = clock_of(PaceStore(throttled=paced_by == "throttle"))
+    if paced_by == "delay":
+        clock.ask("origin", 2.0)
+    elif paced_by in ("hold", "probe"):
+        clock.hold(2.0, "backoff", probe=paced_by == "probe")
+    assert clock.paced is (paced_by != "nothing")
+    for now in (0.0, 1.0, 2.0):
+        clock.began()
+        assert clock.paced or not clock.busy()
+        clock.ended(now)
+        assert clock.paced or clock.wait_s(now, 5.0) == 0.0
 
 
 # Holds
@@ -207,6 +239,27 @@ def test_idle_clocks_are_dropped_past_the_size_also_from_the_state() -> None:
     assert len(store.state["asked"]) <= 202
     assert len(store.state["held"]) <= 202
     assert store.known("h9999.test") is not None
+
+
+def test_a_hundred_thousand_hosts_leave_twice_the_size_at_most() -> None:
+    """Less than 1.5 KB for each clock that is kept; 5,000 hosts a second, each asking for 2 s."""
+    store = PaceStore()
+    tracemalloc.start()
+    try:
+        for number in range(100_000):
+            now = number / 5_000
+            clock = store.clock(f"h{number}.test", now)
+            clock.ask("origin", 2.0)
+            clock.began()
+            clock.ended(now)
+            assert len(store) <= 2 * store.size
+            running = store.known(f"h{number - 9_999}.test") if number > 9_999 else clock
+            assert running is not None  # not one whose delay is still running
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(store) >= 10_000
+    assert 100 * len(store) < kept < 1500 * len(store), f"{kept / len(store):.0f} octets a clock"
 
 
 def _busy(clock: HostClock) -> None:
