@@ -98,8 +98,6 @@ class Gate(Protocol):
 
     def dispatched(self, request: Request, clock: HostClock | None) -> None: ...
 
-    def answered(self, request: Request, response: Response) -> None: ...
-
     def transfer_ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None: ...
 
     def slot_changed(self, key: str) -> None: ...
@@ -409,7 +407,7 @@ class _Handlers(dict[str, Any]):
             host = key[1].decode("latin-1") if to_site else ""
             pool.retryAutomatically = repeats and to_site
             found = connection(key, endpoint)
-            if not found.called:
+            if not found.called or found.paused or isinstance(found.result, (Deferred, Failure)):
                 return found.addCallback(self._connected, host)
             self._connected(found.result, host)  # one that was kept, there already
             return found
@@ -444,26 +442,6 @@ def install_gate(downloader: Downloader, gate: Gate) -> None:
         downloader.slots = _Slots(gate, downloader.slots)
         downloader.active = _Active(downloader.active, gate)
         downloader.handlers._handlers = _Handlers(downloader.handlers._handlers, gate, downloader.slots)
-        _watch_answers(downloader.handlers, gate)
-
-
-def _watch_answers(handlers: Any, gate: Gate) -> None:
-    """Tell ``gate`` of each answer while its transfer is still counted, and let :func:`transfer_by` stand in.
-
-    ``DownloadHandlers.download_request_async`` is the handlers' one entrance. Without: ``response_downloaded`` would
-    tell of the answers too, at a higher cost for every page.
-    """
-    download = handlers.download_request_async
-    transfers: dict[Request, Callable[[], Coroutine[Any, Any, Response]]] = {}
-
-    async def watched(request: Request) -> Response:
-        transfer = transfers.pop(request, None) if transfers else None
-        response = cast("Response", await (download(request) if transfer is None else transfer()))
-        gate.answered(request, response)
-        return response
-
-    handlers._scour_transfers = transfers
-    handlers.download_request_async = watched
 
 
 def stored_queues(settings: BaseSettings) -> Any:
@@ -930,10 +908,23 @@ async def transfer_by(
     """Run ``transfer`` in place of the request's download, when it is its turn in its download slot.
 
     It takes its place among the slot's requests and in ``CONCURRENT_REQUESTS``, outside all middlewares; who listens to
-    the downloader sees the response that it gives. ``Downloader._enqueue_request`` is private. Without: what an
-    external provider fetches would not share the host's clock with ordinary requests. :func:`install_gate` comes first.
+    the downloader sees the response that it gives. ``Downloader._enqueue_request`` and the handlers' one entrance are
+    private. Without: what an external provider fetches would not share the host's clock with ordinary requests.
     """
-    transfers = downloader.handlers._scour_transfers  # type: ignore[attr-defined]
+    handlers = downloader.handlers
+    transfers: dict[Request, Callable[[], Coroutine[Any, Any, Response]]] | None = getattr(
+        handlers, "_scour_transfers", None
+    )
+    if transfers is None:
+        transfers = {}
+        handlers._scour_transfers = transfers  # type: ignore[attr-defined]
+        download = handlers.download_request_async
+
+        async def download_or_transfer(request: Request) -> Response:
+            mine = transfers.pop(request, None)
+            return await (download(request) if mine is None else mine())
+
+        handlers.download_request_async = download_or_transfer  # type: ignore[method-assign]
     transfers[request] = transfer
     downloader.active.add(request)
     try:

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 _ATTRIBUTE = "_scrapy_scour_job"
 
@@ -94,7 +93,8 @@ class Job:
         self.settings = ScourSettings(**values)
         self._name_the_bot()
         self.count = Counter(crawler.stats)
-        self.pace = PaceStore(throttled=self.settings.throttle_enabled)
+        self.under_way = UnderWay()
+        self.pace = PaceStore(throttled=self.settings.throttle_enabled, in_use=self.under_way.hosts)
         self.permission = Permission(self)
         self.outcomes = Outcomes(self)
         self.fetcher = RobotsFetcher(self, self.robots_parser())
@@ -108,7 +108,6 @@ class Job:
             retry_after_max_s=self.settings.retry_after_max,
         )
         self.gate_installed = False
-        self.under_way = UnderWay()
         self.began_at: dict[Request, float] = {}
         #: Requests that were refused for rate in a way that is not held against them (``downloadermiddlewares.retry``).
         self.spared: set[Request] = set()
@@ -118,7 +117,6 @@ class Job:
         self.queues: list[Container[str]] = []  # our scheduler queues, which contain slots
         self.on_entered: list[Callable[[Request], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
-        self.on_answered: list[Callable[[Request, Response], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float], None]] = []
         self.on_hold: list[Callable[[HostClock, str], None]] = []
         self.on_lost: list[Callable[[Request, OutOfScope], None]] = []
@@ -194,10 +192,10 @@ class Job:
     def place_of(self, request: Request) -> tuple[str, str]:
         """The request's download slot and the host of its site: mostly one name, and nothing has to be worked out."""
         downloader, meta = self.downloader, request.meta
-        if compat.DOWNLOAD_SLOT in meta or REAL_URL in meta:
+        if compat.DOWNLOAD_SLOT in meta or REAL_URL in meta or not compat.names_slots_by_host(downloader):
             return compat.slot_key(downloader, request), self.host_of(request)
         host, as_spelled = self._hosts.get(urlparse_cached(request).netloc, ("", False))
-        if as_spelled and compat.names_slots_by_host(downloader):
+        if as_spelled:
             return host, host
         slot = compat.slot_key(downloader, request)
         return slot, slot if _PLAIN_HOST.fullmatch(slot) else self.host_of(request)
@@ -467,11 +465,6 @@ class Job:
         self.began_at[request] = self.now()
         for listener in self.on_dispatched:
             listener(request, clock)
-
-    def answered(self, request: Request, response: Response) -> None:
-        """An answer came from the network; the slot's next request has not gone out yet."""
-        for listener in self.on_answered:
-            listener(request, response)
 
     def transfer_ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
         self.under_way.answered(request)

@@ -17,6 +17,7 @@ from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
+from scrapy.http import Response
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue, PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.utils.reactor import is_asyncio_reactor_installed
@@ -25,11 +26,10 @@ from scrapy.utils.test import get_crawler
 from scrapy_scour import compat
 from scrapy_scour.job import job_of
 from scrapy_scour.pqueues import LONGEST_SLEEP_S, SPARE_ENTRIES, PolitePriorityQueue
-from tests.support.crawl import Requests, Result, crawl, sleep
+from tests.support.crawl import NO_JITTER, Requests, Result, crawl, sleep
 from tests.support.site import Answer, Seen, Site, Sites, gaps, max_in_flight, starts
 
 TOLERANCE_S = 0.02
-NO_JITTER = {"DOWNLOAD_DELAY_JITTER": 0} if compat.SLOT_HAS_JITTER else {"RANDOMIZE_DOWNLOAD_DELAY": False}
 NO_ROBOTS = {"ROBOTSTXT_OBEY": False}
 
 
@@ -522,6 +522,40 @@ async def test_a_host_in_trouble_is_never_asked_more_at_once(site: Site) -> None
         # Requests that had left before the refusal could arrive do not count.
         for moment in (s.at for s in site.log if one.ended + 0.1 < s.at < until):
             assert sum(s.at <= moment < (s.ended or math.inf) for s in site.log) <= then
+
+
+class LooksLongAtTheFirst:
+    async def process_response(self, request: Request, response: Response, spider: Any = None) -> Response:
+        if request.url.endswith("/0"):
+            await sleep(0.6)
+        return response
+
+
+@pytest.mark.deadline(10)
+async def test_a_host_whose_answer_is_looked_at_keeps_its_clock(sites: Sites) -> None:
+    """Its next request waits until the answer has left, and hears of that, however many hosts come in between."""
+    slow, another = sites("127.0.0.2"), sites("127.0.0.3")
+    slow.robots("User-agent: *\nCrawl-delay: 0.1\n")
+    another.robots("")
+    slow.default = another.default = Answer("page")
+
+    class Meanwhile(Spider):
+        name = "meanwhile"
+
+        async def start(self) -> AsyncIterator[Request]:
+            for request in numbered(slow, 3):
+                yield request
+            await sleep(0.5)  # the first answer is in the middlewares, longer than the delay
+            job_of(self.crawler).pace._next_prune = 1  # as with very many hosts
+            for request in numbered(another, 1):
+                yield request
+
+        def parse(self, response: Response) -> None:
+            pass
+
+    await crawl(Meanwhile, {"DOWNLOADER_MIDDLEWARES": {LooksLongAtTheFirst: 900}})
+    assert sorted(seen.path for seen in pages(slow)) == ["/0", "/1", "/2"]
+    assert min(gaps(slow.log)) >= 0.1 - TOLERANCE_S
 
 
 async def test_the_engine_is_woken_when_a_host_may_be_asked_and_not_before(site: Site) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.core.downloader import Downloader
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from scrapy_scour import compat
-from tests.support.crawl import ROOT, Requests, Result, clean_environment, crawl, sleep
-from tests.support.site import Answer, Seen, Site, Sites, closed, gaps, hang, max_in_flight, starts
+from tests.support.crawl import NO_JITTER, ROOT, Requests, Result, clean_environment, crawl, sleep
+from tests.support.site import Answer, Seen, Site, Sites, closed, gaps, hang, max_in_flight, page_requests, starts
 
 SLACK = 0.02
 """Seconds by which a gap may look shorter than it was: the client and the witness read their clocks apart."""
@@ -417,3 +418,48 @@ def test_the_gaps_are_kept_without_asyncio_too() -> None:
     run = subprocess.run(command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-3000:]
     assert "2 passed" in run.stdout
+
+
+async def test_the_users_delay_counts_from_when_the_connection_is_there(
+    sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening a connection may take long, also to a host whose address is known already."""
+    from twisted.internet import reactor
+    from twisted.internet.endpoints import TCP4ClientEndpoint
+    from twisted.internet.task import deferLater
+
+    (site,) = sites.named("a.test")
+    site.robots("")
+    site.default = Answer("page", delay=0.02, end="close")
+    connect, opened = TCP4ClientEndpoint.connect, iter([0.0, 0.4, 0.0, 0.4, 0.0])  # the first is for robots.txt
+
+    def slow_connect(self: Any, factory: Any) -> Any:
+        waiting = deferLater(reactor, next(opened))  # type: ignore[arg-type]
+        return waiting.addCallback(lambda _: connect(self, factory))
+
+    monkeypatch.setattr(TCP4ClientEndpoint, "connect", slow_connect)
+    result = await crawl([site.url(f"/{number}") for number in range(4)], {"DOWNLOAD_DELAY": 0.5, **NO_JITTER})
+    assert len(result.responses) == 4
+    assert min(starts(page_requests(site))) >= 0.5 - SLACK
+
+
+class OneForAll(Downloader):
+    """A project's downloader that names its slots its own way."""
+
+    def get_slot_key(self, request: Request) -> str:
+        return request.meta.get("download_slot") or "all"
+
+
+async def test_a_slot_that_the_downloader_names_is_taken_for_no_host(sites: Sites) -> None:
+    """The pace and the limit of each host stay its own."""
+    one, other = sites.named("one.test", "other.test")
+    asking(one, 0.2)
+    other.robots("")
+    other.default = Answer("page", delay=0.1)
+    requests = [site.url(f"/{number}") for number in range(5) for site in (other, one)]
+    settings = {"DOWNLOADER": OneForAll, "SCOUR_MAX_REQUESTS_PER_DOMAIN": 3}
+    result = await crawl(requests, settings)
+    assert [len(page_requests(site)) for site in (one, other)] == [3, 3]
+    assert result.stats["scour/outcome/request_limit"] == 4
+    assert_gaps(one.log, 0.2, 4)
+    assert min(gaps(page_requests(other))) < 0.1

@@ -56,10 +56,9 @@ class PacingExtension:
         self._retry_times = settings.getint("RETRY_TIMES")
         self._backoff = self.job.settings.retry_backoff if settings.getbool("RETRY_ENABLED") else 0.0
         # Requests whose transfer is about to end with an answer, and whether its duration says how fast the host is.
-        self._answers: dict[Request, bool] = {}
+        self._answered: dict[Request, bool] = {}
         # Requests that were answered "later" and whose transfer has not ended: for how long, and why.
         self._told_later: dict[Request, tuple[float, str]] = {}
-        self.job.on_answered.append(self._answered)
         self.job.on_ended.append(self._ended)
         self.job.on_entered.append(self._entered)
         for handler, signal in (
@@ -67,6 +66,7 @@ class PacingExtension:
             (self.engine_started, signals.engine_started),
             (self.spider_closed, signals.spider_closed),
             (self.headers_received, signals.headers_received),
+            (self.response_downloaded, signals.response_downloaded),
         ):
             crawler.signals.connect(handler, signal=signal)
 
@@ -127,7 +127,7 @@ class PacingExtension:
 
     def _ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
         """A transfer has ended, just before the next may begin."""
-        answered = self._answers.pop(request, None)
+        answered = self._answered.pop(request, None)
         told = self._told_later.pop(request, None)
         if clock is None:
             return
@@ -148,9 +148,9 @@ class PacingExtension:
         if status in LATER:
             self._said_later(request, status, headers)
 
-    def _answered(self, request: Request, response: Response) -> None:
+    def response_downloaded(self, response: Response, request: Request, spider: Spider) -> None:
         """An answer came from the network, and the next request has not gone out yet."""
-        self._answers[request] = response.status < 400 or response.status in _NOT_THERE
+        self._answered[request] = response.status < 400 or response.status in _NOT_THERE
         if response.status in LATER:
             self._said_later(request, response.status, response.headers)
             return

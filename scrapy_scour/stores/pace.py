@@ -9,7 +9,7 @@ Knows nothing of download slots; ``extensions.pacing`` and ``pqueues`` ask here 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, MutableMapping
+from collections.abc import Callable, Container, Hashable, MutableMapping
 from typing import Any, TypeGuard
 
 from scrapy_scour.policy.retry import forgiven
@@ -235,14 +235,16 @@ class HostClock:
 
 
 class PaceStore:
-    """All clocks of one crawl. Idle ones are dropped past ``size``, so memory stays bounded.
+    """All clocks of one crawl. Idle ones are dropped past ``size``, so memory stays bounded; those of hosts ``in_use``
+    are not: somebody waits for what they say to change.
 
     ``throttled``: the adaptive throttle is on. ``on_change(clock)``: called when something that decides the
     host's next turn has changed. ``state``: a plain dict that a later run can read (wall times), kept current.
     """
 
-    def __init__(self, *, throttled: bool = False, size: int = 20_000) -> None:
+    def __init__(self, *, throttled: bool = False, size: int = 20_000, in_use: Container[str] = ()) -> None:
         self.throttled = throttled
+        self._in_use = in_use
         self.size = size
         self._clocks: dict[str, HostClock] = {}
         self._next_prune = size
@@ -272,7 +274,8 @@ class PaceStore:
             listener(clock)
 
     def _prune(self, now: float) -> None:
-        for host in [host for host, clock in self._clocks.items() if clock.is_default(now)]:
+        idle = [host for host, clock in self._clocks.items() if clock.is_default(now) and host not in self._in_use]
+        for host in idle:
             del self._clocks[host]
             if self.state:
                 self.state["asked"].pop(host, None)

@@ -51,6 +51,13 @@ BASE_SETTINGS: dict[str, Any] = {
 }
 """What every crawl of a test starts from; its own settings come on top."""
 
+NO_JITTER: dict[str, Any] = (
+    {"DOWNLOAD_DELAY_JITTER": 0}
+    if hasattr(default_settings, "DOWNLOAD_DELAY_JITTER")
+    else {"RANDOMIZE_DOWNLOAD_DELAY": False}
+)
+"""The project's own delay is kept as it is written."""
+
 
 @dataclass
 class Page:
