@@ -102,7 +102,7 @@ class HostClock:
     @property
     def paced(self) -> bool:
         """Something of the host's own decides its next turn, or did. If not, it may be asked whenever there is room."""
-        return self.asked_s > 0.0 or self.throttled or self.probing or self.held_until != NEVER
+        return self.one_at_a_time or self.held_until != NEVER
 
     def ask(self, source: Hashable, seconds: float) -> bool:
         """Note that ``source`` (an origin and agent) asks for ``seconds``; True when the host's delay changed.
@@ -238,7 +238,7 @@ class PaceStore:
     """All clocks of one crawl. Idle ones are dropped past ``size``, so memory stays bounded; those of hosts ``in_use``
     are not: somebody waits for what they say to change.
 
-    ``throttled``: the adaptive throttle is on. ``on_change(clock)``: called when something that decides the
+    ``throttled``: the adaptive throttle is on. ``listeners`` are called with a clock when something that decides the
     host's next turn has changed. ``state``: a plain dict that a later run can read (wall times), kept current.
     """
 
