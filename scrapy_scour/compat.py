@@ -68,6 +68,9 @@ DOWNLOAD_TIMEOUT_ERROR: type[Exception] = getattr(scrapy_exceptions, "DownloadTi
 #: Handlers of Scrapy whose timeout covers the body. Without: every chunk of every body would be timed for nothing.
 _TIMED_HANDLERS = ("http11.", "http2.", "http.", "s3.", "_aiohttp.")
 
+#: Those that follow no redirect. Without: every answer would be asked for where it came from.
+_PLAIN_HANDLERS = (*_TIMED_HANDLERS, "_httpx.")
+
 #: Those that hold no size limit against an answer to HEAD. Without: every request would be looked at for nothing.
 _HEAD_HANDLERS = ("http11.", "http.")
 
@@ -702,11 +705,20 @@ def retry_exceptions(settings: BaseSettings) -> tuple[type[BaseException], ...]:
     return tuple(load_object(one) if isinstance(one, str) else one for one in settings.getlist("RETRY_EXCEPTIONS"))
 
 
-async def download_past_middlewares(downloader: Downloader, request: Request) -> Response:
-    """Fetch from the network whatever a middleware would answer itself.
+async def download_now(downloader: Downloader, request: Request) -> Response:
+    """Fetch from the network what would go there next, in its download slot and in its turn.
 
-    Every ``process_request`` still runs (a proxy, a header), only an answer of theirs is not taken. Without: a cache
-    that ignores ``dont_cache`` would decide what a site permits today.
+    For use in the last ``process_request``. Without: what the network answered could be told from what a middleware
+    made of it only by looking at every answer.
+    """
+    return await downloader._enqueue_request(request)
+
+
+async def pass_middlewares(downloader: Downloader, request: Request) -> None:
+    """Let every ``process_request`` act on the request (a proxy, a header), whatever any of them answers.
+
+    The last of them fetches it, see :func:`download_now`. Without: a cache that ignores ``dont_cache`` would decide
+    what a site permits today.
     """
     manager = downloader.middleware
     for method in manager.methods["process_request"]:
@@ -716,7 +728,6 @@ async def download_past_middlewares(downloader: Downloader, request: Request) ->
             if hasattr(manager, "_handle_mw_method")
             else _call_with_spider(manager, method, request)
         )
-    return await downloader._enqueue_request(request)
 
 
 def _call_with_spider(manager: Any, method: Callable[..., Any], request: Request) -> Any:
@@ -787,6 +798,14 @@ def _handlers_are_of(settings: BaseSettings, modules: tuple[str, ...]) -> bool:
         if not f"{cls.__module__}.".startswith(tuple(ours + name for name in modules)):
             return False
     return True
+
+
+def handlers_hand_back_redirects(settings: BaseSettings) -> bool:
+    """Whether the download handlers for http and https answer with a 3xx as it came, and follow none by themselves.
+
+    A handler that is not Scrapy's own is taken for one that may not.
+    """
+    return _handlers_are_of(settings, _PLAIN_HANDLERS)
 
 
 def handlers_send_as_written(settings: BaseSettings) -> bool:

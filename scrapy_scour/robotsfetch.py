@@ -61,7 +61,7 @@ class _Exchange:
     """One robots.txt request under way.
 
     ``agent``: the User-Agent of the request that asked, None without one. ``began_at``: monotonic seconds.
-    ``sent``: times it went to the network; ``awaited``: the network has not answered yet; ``request``: as it went.
+    ``sent``: times it went to the network; ``request``: as it went.
     ``received``: octets of the body so far; ``too_long``, ``too_slow``: why it was cut off. ``response``: what the
     network answered.
     """
@@ -69,7 +69,6 @@ class _Exchange:
     agent: bytes | None
     began_at: float
     sent: int = 0
-    awaited: bool = False
     request: Request | None = None
     received: int = 0
     too_long: bool = False
@@ -97,41 +96,33 @@ class RobotsFetcher:
         ticket = request.meta.get(ROBOTS_REQUEST) if self._under_way else None
         return self._under_way.get(ticket) if isinstance(ticket, _Ticket) else None
 
-    def passed(self, request: Request) -> None:
-        """The request is about to go to the network.
+    async def send(self, request: Request) -> Response:
+        """Let the request go to the network, past whatever would come after the caller: what comes back is its answer.
 
-        Raises IgnoreRequest when middlewares would send it again and again.
+        What is returned is for the middlewares: they need not unpack what is read here. Raises IgnoreRequest when
+        middlewares would send it again and again.
         """
         exchange = self._exchange(request)
         assert exchange is not None
-        exchange.sent += 1
-        if exchange.sent > MOST_SENT:
-            raise _FetchEnded(f"middlewares sent it {MOST_SENT} times")
-        exchange.request, exchange.awaited, exchange.received, exchange.response = request, True, 0, None
-        # What a cache added to revalidate its copy: a 304 would be about that copy, not about the rules.
-        for name in ("If-None-Match", "If-Modified-Since"):
-            request.headers.pop(name, None)
-        if exchange.agent is not None:
-            request.headers["User-Agent"] = exchange.agent
-
-    def answered(self, request: Request, response: Response) -> Response:
-        """The network answered. What is returned is for the middlewares: they need not unpack what is read here."""
-        exchange = self._exchange(request)
-        if exchange is None or not exchange.awaited:
-            return response  # a middleware's answer, to the request or to an exception
-        exchange.awaited = False
-        exchange.response = response
+        self._make_ready(request, exchange)
+        exchange.response = response = await compat.download_now(self._job.downloader, request)
         if "Content-Encoding" not in response.headers:
             return response
         headers = response.headers.copy()
         del headers["Content-Encoding"]
         return response.replace(body=b"", headers=headers)
 
-    def failed(self, request: Request) -> None:
-        """The network did not answer; what comes now is no answer of its."""
-        exchange = self._exchange(request)
-        if exchange is not None:
-            exchange.awaited = False
+    @staticmethod
+    def _make_ready(request: Request, exchange: _Exchange) -> None:
+        exchange.sent += 1
+        if exchange.sent > MOST_SENT:
+            raise _FetchEnded(f"middlewares sent it {MOST_SENT} times")
+        exchange.request, exchange.received, exchange.response = request, 0, None
+        # What a cache added to revalidate its copy: a 304 would be about that copy, not about the rules.
+        for name in ("If-None-Match", "If-Modified-Since"):
+            request.headers.pop(name, None)
+        if exchange.agent is not None:
+            request.headers["User-Agent"] = exchange.agent
 
     # Fetching
 
@@ -249,8 +240,7 @@ class RobotsFetcher:
                     url,
                 )
                 exchange.began_at = self._job.now()
-                past = compat.download_past_middlewares(engine.downloader, again)
-                exchange.response = await self._bounded(past, exchange)
+                await self._bounded(compat.pass_middlewares(engine.downloader, again), exchange)
         finally:
             del self._under_way[ticket]
             if not self._under_way:
@@ -259,9 +249,9 @@ class RobotsFetcher:
             raise IgnoreRequest("no answer came from the network")
         return exchange.response
 
-    async def _bounded(self, download: Coroutine[Any, Any, Response], exchange: _Exchange) -> Response:
+    async def _bounded(self, download: Coroutine[Any, Any, Any], exchange: _Exchange) -> None:
         """Wait for the download, but not for ever: nothing that happens to it may keep pages waiting."""
-        done: Deferred[Response] = Deferred()
+        done: Deferred[Any] = Deferred()
         running = compat.schedule(download)
         running.addBoth(lambda result: None if done.called else done.callback(result))
         step = max(0.05, min(1.0, self._job.settings.robotstxt_timeout / 4))
@@ -275,7 +265,7 @@ class RobotsFetcher:
 
         timers = [compat.later(step, look)]
         try:
-            return await maybe_deferred_to_future(done)
+            await maybe_deferred_to_future(done)
         finally:
             timers[-1].cancel()
             running.cancel()

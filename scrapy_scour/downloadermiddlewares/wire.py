@@ -1,4 +1,4 @@
-"""The last look before the downloader, and the first at what it brings: position 10000, nothing may stand behind it.
+"""The last look before the downloader: position 10000, nothing may stand behind it.
 
 Sees to it that what goes out is what was judged: the agent that is really sent, the headers that may go to this
 host, the limit, and host clocks that are in place.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from w3lib.http import basic_auth_header
 
-from scrapy_scour import stats
+from scrapy_scour import compat, stats
 from scrapy_scour.exceptions import OutOfScope, PolicyCheckFailed
 from scrapy_scour.job import REAL_URL, job_of
 from scrapy_scour.permission import CHECKED_AGENT
@@ -19,8 +19,6 @@ from scrapy_scour.policy.spelling import normalised
 from scrapy_scour.policy.urls import origin_of, without_userinfo
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -42,12 +40,15 @@ class WireMiddleware:
             if value is not None and name.lower() not in safe
         ]
         self._told = False
+        if not compat.handlers_hand_back_redirects(crawler.settings):
+            # Only where it has something to do: a method here costs every answer a step.
+            self.process_response = self._check_hops
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
-    def process_request(self, request: Request) -> Awaitable[Request | None] | None:
+    async def process_request(self, request: Request) -> Request | Response | None:
         job = self.job
         if not job.gate_installed:
             raise PolicyCheckFailed("the host clocks are not in place", url=without_userinfo(request.url))
@@ -60,8 +61,7 @@ class WireMiddleware:
             request.headers["User-Agent"] = agents[-1]
         if job.fetcher.is_ours(request):
             job.refuse_if_given_up(request)  # a hop may lead to such a host; it would wait there for as long
-            job.fetcher.passed(request)
-            return None
+            return await job.fetcher.send(request)
         job.check_real_url(request)
         permission = job.permission
         checked = request.meta.get(CHECKED_AGENT, self)
@@ -70,7 +70,7 @@ class WireMiddleware:
             and permission.applies_to(request)
             and not permission.needs_no_rules(request)
         ):
-            return self._check_again(request)
+            return await self._check_again(request)
         job.count_attempt(request)
         return None
 
@@ -106,16 +106,10 @@ class WireMiddleware:
             job.count_attempt(request)
         return back
 
-    def process_response(self, request: Request, response: Response) -> Response:
-        job = self.job
-        if job.fetcher.is_ours(request):
-            return job.fetcher.answered(request, response)
-        if response.url != request.url and not request.meta.get(REAL_URL):
+    def _check_hops(self, request: Request, response: Response) -> Response:
+        if response.url != request.url and not request.meta.get(REAL_URL) and not self.job.fetcher.is_ours(request):
             self._followed_inside(request, response)
         return response
-
-    def process_exception(self, request: Request, exception: Exception) -> None:
-        self.job.fetcher.failed(request)
 
     def _followed_inside(self, request: Request, response: Response) -> None:
         """The download handler followed a redirect by itself: its hops could not be judged before they were taken."""
