@@ -99,9 +99,11 @@ class Gate(Protocol):
 
     def clock_of(self, request: Request) -> HostClock | None: ...
 
-    def dispatched(self, request: Request, clock: HostClock | None) -> None: ...
+    def dispatched(self, request: Request, clock: HostClock | None, now: float) -> None: ...
 
-    def transfer_ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None: ...
+    def transfer_ended(
+        self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None
+    ) -> None: ...
 
     def slot_changed(self, key: str) -> None: ...
 
@@ -116,8 +118,16 @@ class Gate(Protocol):
     def queued(self, key: str) -> bool: ...
 
 
+#: Where ``Downloader._download`` keeps the answer while it takes the request out of ``slot.transferring``.
+_ANSWER = "response"
+_DOWNLOAD_CODE = getattr(getattr(Downloader, "_download", None), "__code__", None)
+
 #: Hosts that one slot remembers, to tell what delay it keeps.
 _MOST_CLOCKS = 1000
+
+
+#: The host's clock, when it began (monotonic), and an earlier transfer of the same object that has not ended.
+_Transfer = tuple["HostClock | None", float, Any]
 
 
 class _Queue(deque[Any]):
@@ -145,7 +155,9 @@ class _Transfers(set[Any]):
     a busy crawl that is tens of milliseconds, by which the next request would come too early at the site.
     ``Downloader._download`` removes the request here, success or not, just before it looks at the queue again: the
     only moment at which "the last answer has ended" can be noted before the next request goes out. The signals come
-    too late (``request_left_downloader``) or not at all after an error (``response_downloaded``).
+    too late (``request_left_downloader``) or not at all after an error (``response_downloaded``). The answer itself is
+    read where ``_download`` has it, see :func:`tells_answers`: a signal handler for it costs each page as much as all
+    else that happens here.
     """
 
     def __init__(self, slot: PoliteSlot) -> None:
@@ -160,7 +172,9 @@ class _Transfers(set[Any]):
         try:
             super().remove(request)
         finally:  # also when one object was downloaded twice at a time, which the set holds once
-            self._slot._ended(request)
+            frame = sys._getframe(1)
+            answer = frame.f_locals.get(_ANSWER) if frame.f_code is _DOWNLOAD_CODE else None
+            self._slot._ended(request, answer)
 
 
 class _Requests(set[Any]):
@@ -193,7 +207,7 @@ class PoliteSlot(Slot):
         self._key = key
         self._drawn: float | None = None
         self._lastseen = 0.0
-        self._running: dict[Any, list[tuple[HostClock | None, float]]] = {}
+        self._running: dict[Any, _Transfer] = {}
         self._busy = 0
         self._clocks: dict[str, HostClock] = {}
         self._head: tuple[Any, HostClock | None] | None = None
@@ -312,20 +326,22 @@ class PoliteSlot(Slot):
             self._clocks[clock.host] = clock
             clock.began()
         self._busy += 1
-        self._running.setdefault(request, []).append((clock, self._gate.now()))
-        self._gate.dispatched(request, clock)
+        now = self._gate.now()
+        self._running[request] = (clock, now, self._running.get(request))
+        self._gate.dispatched(request, clock, now)
+        if self._delay:
+            self._gate.slot_changed(self._key)  # the time of the next one is known from here on
 
     def _began(self) -> None:
         self._lastseen = max(self._lastseen, slot_now())
 
-    def _ended(self, request: Request) -> None:
-        times = self._running[request]
-        clock, began_at = times.pop(0)
-        if not times:
-            del self._running[request]
+    def _ended(self, request: Request, answer: Response | None) -> None:
+        clock, began_at, other = self._running.pop(request)
+        if other is not None:
+            self._running[request] = other
         self._busy -= 1
         now = self._gate.now()
-        self._gate.transfer_ended(request, clock, now - began_at)
+        self._gate.transfer_ended(request, clock, now - began_at, answer)
         if clock is not None:
             clock.ended(now)
             waiting, clock.waiting = clock.waiting, None
@@ -447,6 +463,19 @@ def install_gate(downloader: Downloader, gate: Gate) -> None:
         downloader.handlers._handlers = _Handlers(downloader.handlers._handlers, gate, downloader.slots)
 
 
+def tells_answers(downloader: Downloader) -> bool:
+    """Whether ``transfer_ended`` is told the answer, so that nobody has to listen for ``response_downloaded``.
+
+    Not where ``_download`` is another one than Scrapy's: the answer may be kept elsewhere then.
+    """
+    return (
+        type(downloader)._download is Downloader._download
+        and "_download" not in vars(downloader)
+        and _DOWNLOAD_CODE is not None
+        and _ANSWER in _DOWNLOAD_CODE.co_varnames
+    )
+
+
 def stored_queues(settings: BaseSettings) -> Any:
     """What the scheduler kept of a stopped job's queues: a dict by slot, a list of priorities, None without a job.
 
@@ -499,7 +528,7 @@ def watch_fetch(downloader: Downloader, ended: Callable[[Request, Any], None]) -
 
     def tell(result: Any, request: Request) -> Any:
         ended(request, result)
-        return _without_frames(result)
+        return _without_frames(result) if isinstance(result, Failure) else result
 
     def watched(request: Request, *args: Any) -> Deferred[Any]:
         return fetch(request, *args).addBoth(tell, request)
@@ -507,15 +536,15 @@ def watch_fetch(downloader: Downloader, ended: Callable[[Request, Any], None]) -
     downloader.fetch = watched  # type: ignore[method-assign, assignment]
 
 
-def _without_frames(result: Any) -> Any:
+def _without_frames(failure: Failure) -> Failure:
     """An outcome of ours without the way it took through the code.
 
     The scraper logs a failure that no errback took together with its frames. Without: an ordinary end, such as a site
     that redirects in a circle, would look like a crash in this package.
     """
-    if not isinstance(result, Failure) or not isinstance(result.value, Outcome):
-        return result
-    return Failure(result.value.with_traceback(None))  # type: ignore[no-untyped-call]
+    if not isinstance(failure.value, Outcome):
+        return failure
+    return Failure(failure.value.with_traceback(None))  # type: ignore[no-untyped-call]
 
 
 def slot_delay(downloader: Downloader, key: str) -> float:
@@ -554,9 +583,7 @@ def slot_wait(
     """
     slot = downloader.slots.get(key)
     if isinstance(slot, PoliteSlot):
-        if under_way >= slot.concurrency or (unsent and slot.user_delay_s):
-            return None
-        return slot.turn(clock)
+        return None if under_way >= slot._concurrency or (unsent and slot._delay) else slot.turn(clock)
     if under_way >= slot_limit(downloader, key) or (unsent and slot_delay(downloader, key)):
         return None
     return slot_turn(downloader, key, clock, now)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 _ATTRIBUTE = "_scrapy_scour_job"
 
@@ -117,7 +118,7 @@ class Job:
         self.queues: list[Container[str]] = []  # our scheduler queues, which contain slots
         self.on_entered: list[Callable[[Request], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
-        self.on_ended: list[Callable[[Request, HostClock | None, float], None]] = []
+        self.on_ended: list[Callable[[Request, HostClock | None, float, Response | None], None]] = []
         self.on_hold: list[Callable[[HostClock, str], None]] = []
         self.on_lost: list[Callable[[Request, OutOfScope], None]] = []
         self._hosts: dict[str, tuple[str, bool]] = {}
@@ -387,16 +388,13 @@ class Job:
         if self.settings.max_requests_per_domain and self.pace.counts.get(host) and not self.fetcher.is_ours(request):
             self.pace.counts[host] -= 1
 
-    def wait_elsewhere(self, request: Request) -> Request | None:
-        """A copy for the scheduler when the host has to wait, None when the request may go on.
+    def wait_elsewhere(self, request: Request, clock: HostClock | None) -> Request | None:
+        """A copy for the scheduler when the host, that of ``clock``, has to wait, None when the request may go on.
 
         A request that cannot go back goes on and waits in its download slot.
         """
         key = request.meta.get(compat.DOWNLOAD_SLOT) or self.under_way.slot_of(request)
-        if key is None or not self.may_go_back(request):
-            return None
-        clock = self.pace.known(self.host_of(request))
-        if clock is None:
+        if key is None or clock is None or not self.may_go_back(request):
             return None
         if compat.slot_turn(self.downloader, key, clock, self.now()) > 0.0 or clock.busy():
             return self.back_to_scheduler(request)
@@ -460,21 +458,25 @@ class Job:
         clock = self.pace.known(self._host_named(name, name)[0])
         return clock is None or not (clock.one_at_a_time or clock.wait_s(self.now()))
 
-    def dispatched(self, request: Request, clock: HostClock | None) -> None:
+    def dispatched(self, request: Request, clock: HostClock | None, now: float) -> None:
         self.under_way.sent(request)
-        self.began_at[request] = self.now()
+        self.began_at[request] = now
         for listener in self.on_dispatched:
             listener(request, clock)
 
-    def transfer_ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
+    def transfer_ended(
+        self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None
+    ) -> None:
+        """``answer``: None after an error, and where nobody can tell (``compat.tells_answers``)."""
         self.under_way.answered(request)
         for listener in self.on_ended:
-            listener(request, clock, duration_s)
+            listener(request, clock, duration_s, answer)
         self.began_at.pop(request, None)
 
     def left(self, request: Request) -> None:
         """The request has left the downloader, however it ended."""
-        self.spared.discard(request)
+        if self.spared:
+            self.spared.discard(request)
         self._host_of.pop(request, None)
         place = self.under_way.leave(request)
         if place is not None:

@@ -62,7 +62,7 @@ class Permission:
         self._own_token = product_token(self._own_name) if self._own_name else None
         self._sent_as_written = compat.handlers_send_as_written(settings)
         self._tokens: dict[bytes, str | None] = {}
-        self._origins: dict[tuple[str, str], Origin | None] = {}
+        self._origins: dict[tuple[str, str], Origin] = {}
         self._told: dict[Any, None] = {}
         self._run = uuid4().hex
 
@@ -102,7 +102,10 @@ class Permission:
         ``ROBOTSTXT_USER_AGENT`` stands for it only while the request goes under the job's own agent; the bot's own name
         is in the header.
         """
-        agent = self.agent_of(request)
+        return self.token_of_agent(self.agent_of(request))
+
+    def token_of_agent(self, agent: bytes) -> str | None:
+        """:meth:`token_of` a request that is sent under ``agent``."""
         if self._own_name is not None and agent in self._own_agents:
             return self._own_token
         token = self._tokens.get(agent, _UNSET)
@@ -152,11 +155,13 @@ class Permission:
         if url is request.url:
             parsed = urlparse_cached(request)
             place = (parsed.scheme, parsed.netloc)
-            if place not in self._origins:
+            origin = self._origins.get(place)
+            if origin is None:
                 if len(self._origins) > 50_000:
                     self._origins.clear()
-                self._origins[place] = origin_of(url)
-            origin = self._origins[place]
+                origin = origin_of(url)
+                if origin is not None:
+                    self._origins[place] = origin
         else:
             origin = origin_of(url)
         # What cannot stand in a URL is read in one way here and perhaps in another by a service that is given it.
@@ -262,12 +267,6 @@ class Permission:
         job = self._job
         until = job.now() + (job.settings.robotstxt_ttl or math.inf)
         request.meta[LET_PASS] = [self._run, job.real_url(request), self.token_of(request), until, self._gone(request)]
-
-    def goes(self, request: Request) -> None:
-        """Note that the request has had its turn."""
-        clock = self._job.clock_of(request)
-        if clock is not None:
-            clock.pages += 1
 
     def still_holds(self, request: Request) -> bool:
         """Whether the request has passed before it waited: in this run, for this URL and agent; holds once.

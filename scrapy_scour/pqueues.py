@@ -28,6 +28,7 @@ from scrapy_scour.stores.slot_hosts import SlotHosts
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from scrapy.pqueues import QueueProtocol
     from scrapy.utils.asyncio import CallLaterResult
     from typing_extensions import Self
@@ -145,7 +146,6 @@ class PolitePriorityQueue:
         job.queues.append(self)
         job.on_left.append(self._left)
         job.on_slot_changed.append(self._slot_changed)
-        job.on_dispatched.append(self._dispatched)
         job.on_ended.append(self._answered)
         job.pace.listeners.append(self._clock_changed)
         # The scheduler closes its disk queue, but never the one in memory.
@@ -239,7 +239,6 @@ class PolitePriorityQueue:
             job.queues.remove(self)
             job.on_left.remove(self._left)
             job.on_slot_changed.remove(self._slot_changed)
-            job.on_dispatched.remove(self._dispatched)
             job.on_ended.remove(self._answered)
             job.pace.listeners.remove(self._clock_changed)
         return state
@@ -352,7 +351,7 @@ class PolitePriorityQueue:
             load = loads.get(queue.slot)
             wait = self._wait_s(queue, load, now)
             if wait == 0.0:
-                rank = self._rank(queue)
+                rank = queue.turn if load is None else load.count * _TURNS + queue.turn
                 if rank == entry[0]:
                     return queue
                 queue.entry = (rank, queue)
@@ -443,13 +442,7 @@ class PolitePriorityQueue:
         if self._asleep:
             self._look_again()
 
-    def _dispatched(self, request: Request, clock: HostClock | None) -> None:
-        """A request goes out: a slot with a delay knows the time of the next one."""
-        slot = self._load.slot_of(request)
-        if slot is not None and compat.slot_delay(self._downloader, slot):
-            self._slot_changed(slot)
-
-    def _answered(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
+    def _answered(self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None) -> None:
         """A transfer has ended: its slot has room."""
         queue = self.pqueues.get(self._load.slot_of(request) or "")
         if queue is not None:

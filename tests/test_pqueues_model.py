@@ -339,7 +339,7 @@ class QueueModel(RuleBasedStateMachine):
         self.transfers.append(request)
         self.downloader.slots[slot].transferring.add(request)
 
-    def transfer_ended(self, request: Request, clock: Any, duration_s: float) -> None:
+    def transfer_ended(self, request: Request, clock: Any, duration_s: float, answer: Any) -> None:
         if self.throttled and clock is not None:
             clock.throttle_s = self.next_throttle
             self.facts[self.host_of(request)].throttle = self.next_throttle

@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING
 from scrapy_scour.job import job_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from scrapy import Request
     from scrapy.crawler import Crawler
     from typing_extensions import Self
-
-    from scrapy_scour.policy.urls import Origin
 
 
 class RobotsTxtMiddleware:
@@ -33,14 +29,14 @@ class RobotsTxtMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
-    def process_request(self, request: Request) -> Awaitable[Request | None] | Request | None:
+    async def process_request(self, request: Request) -> Request | None:
         job = self.job
         if job.fetcher.is_ours(request):
             return None
         job.restore(request)
         if not job.permission.applies_to(request):
             job.refuse_if_given_up(request)
-            return job.wait_elsewhere(request)
+            return job.wait_elsewhere(request, job.clock_of(request))
         origin = job.permission.origin_of(request)
         known = job.robots.fresh(origin)
         still_holds = job.permission.still_holds(request)
@@ -52,20 +48,14 @@ class RobotsTxtMiddleware:
         elif job.permission.needs_no_rules(request):
             job.permission.let_through(request)
         elif not still_holds:
-            return self._read_first(request, origin)
-        return self._in_turn(request)
-
-    async def _read_first(self, request: Request, origin: Origin) -> Request | None:
-        back = await self.job.permission.obtain(request, origin)
+            back = await job.permission.obtain(request, origin)
+            if back is not None:
+                return back
+            job.refuse_if_given_up(request)
+        clock = job.clock_of(request)
+        back = job.wait_elsewhere(request, clock)
         if back is not None:
-            return back
-        self.job.refuse_if_given_up(request)
-        return self._in_turn(request)
-
-    def _in_turn(self, request: Request) -> Request | None:
-        back = self.job.wait_elsewhere(request)
-        if back is None:
-            self.job.permission.goes(request)
-        else:
-            self.job.permission.let_wait(back)
+            job.permission.let_wait(back)
+        elif clock is not None:
+            clock.pages += 1
         return back

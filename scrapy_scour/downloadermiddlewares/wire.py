@@ -13,7 +13,7 @@ from w3lib.http import basic_auth_header
 
 from scrapy_scour import compat, stats
 from scrapy_scour.exceptions import OutOfScope, PolicyCheckFailed
-from scrapy_scour.job import REAL_URL, job_of
+from scrapy_scour.job import OFF_HOST, REAL_URL, job_of
 from scrapy_scour.permission import CHECKED_AGENT
 from scrapy_scour.policy.spelling import normalised
 from scrapy_scour.policy.urls import origin_of, without_userinfo
@@ -49,24 +49,24 @@ class WireMiddleware:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> Request | Response | None:
-        job = self.job
+        job, meta, headers = self.job, request.meta, request.headers
         if not job.gate_installed:
             raise PolicyCheckFailed("the host clocks are not in place", url=without_userinfo(request.url))
-        if not request.meta.get("proxy"):
-            request.headers.pop(b"Proxy-Authorization", None)
-        if job.is_off_host(request):
+        if not meta.get("proxy"):
+            headers.pop(b"Proxy-Authorization", None)
+        if OFF_HOST in meta and job.is_off_host(request):
             self._strip(request)
-        agents = request.headers.getlist(b"User-Agent")
+        agents = headers.getlist(b"User-Agent")
         if len(agents) > 1:  # each would be a line of its own, and only the last one is judged
-            request.headers["User-Agent"] = agents[-1]
+            headers["User-Agent"] = agents[-1]
         if job.fetcher.is_ours(request):
             job.refuse_if_given_up(request)  # a hop may lead to such a host; it would wait there for as long
             return await job.fetcher.send(request)
         job.check_real_url(request)
         permission = job.permission
-        checked = request.meta.get(CHECKED_AGENT, self)
+        checked = meta.get(CHECKED_AGENT, self)
         if (
-            (checked is self or checked != permission.token_of(request))
+            (checked is self or checked != permission.token_of_agent(agents[-1] if agents else b""))
             and permission.applies_to(request)
             and not permission.needs_no_rules(request)
         ):

@@ -55,8 +55,8 @@ class PacingExtension:
         self._retry_exceptions = compat.retry_exceptions(settings)
         self._retry_times = settings.getint("RETRY_TIMES")
         self._backoff = self.job.settings.retry_backoff if settings.getbool("RETRY_ENABLED") else 0.0
-        # Requests whose transfer is about to end with an answer, and whether its duration says how fast the host is.
-        self._answered: dict[Request, bool] = {}
+        # Requests whose transfer is about to end with an answer that we had to listen for.
+        self._answered: dict[Request, Response] = {}
         # Requests that were answered "later" and whose transfer has not ended: for how long, and why.
         self._told_later: dict[Request, tuple[float, str]] = {}
         self.job.on_ended.append(self._ended)
@@ -66,7 +66,6 @@ class PacingExtension:
             (self.engine_started, signals.engine_started),
             (self.spider_closed, signals.spider_closed),
             (self.headers_received, signals.headers_received),
-            (self.response_downloaded, signals.response_downloaded),
         ):
             crawler.signals.connect(handler, signal=signal)
 
@@ -78,6 +77,8 @@ class PacingExtension:
 
     def spider_opened(self, spider: Spider) -> None:
         self.job.install_gate()
+        if not compat.tells_answers(self.job.downloader):
+            self.crawler.signals.connect(self.response_downloaded, signal=signals.response_downloaded)
         self.job.permission.warn_at_start()
 
     def engine_started(self) -> None:
@@ -125,42 +126,52 @@ class PacingExtension:
 
     # What answers say
 
-    def _ended(self, request: Request, clock: HostClock | None, duration_s: float) -> None:
+    def _ended(self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None) -> None:
         """A transfer has ended, just before the next may begin."""
-        answered = self._answered.pop(request, None)
-        told = self._told_later.pop(request, None)
+        if answer is None:
+            answer = self._answered.pop(request, None)
+        elif clock is not None:
+            self._note_answer(request, answer, clock)
         if clock is None:
             return
-        if told is not None:
+        if self._told_later and (told := self._told_later.pop(request, None)) is not None:
             clock.hold(self.job.now() + told[0], told[1])  # the time runs from the end of the answer
         if self._throttle is not None:
             wait = self._throttle.wait_s(duration_s, random.random())
             # An error that comes back at once is no sign of a fast server.
-            clock.throttle_s = wait if answered else max(wait, clock.throttle_s)
-        if answered is None and isinstance(compat.transfer_error(), self._retry_exceptions):
+            fast = answer is not None and (answer.status < 400 or answer.status in _NOT_THERE)
+            clock.throttle_s = wait if fast else max(wait, clock.throttle_s)
+        if answer is None and isinstance(compat.transfer_error(), self._retry_exceptions):
             self._back_off(clock, request)
 
-    def headers_received(self, headers: Headers, body_length: Any, request: Request, spider: Spider) -> None:
-        """A host that says "later" is left alone from then on, however its body comes, and if it never does."""
+    def headers_received(self, headers: Headers, body_length: Any, request: Request, **_: Any) -> None:
+        """A host that says "later" is left alone from then on, however its body comes, and if it never does.
+
+        Takes whatever the signal brings: to leave out what a handler does not take costs each answer more than the
+        handler itself.
+        """
         if isinstance(body_length, int) and body_length <= _SHORT_BODY and b"Retry-After" not in headers:
             return  # all of it will be here in a moment
         status = compat.status_of_headers()
         if status in LATER:
             self._said_later(request, status, headers)
 
-    def response_downloaded(self, response: Response, request: Request, spider: Spider) -> None:
+    def response_downloaded(self, response: Response, request: Request) -> None:
+        """With a downloader that tells its slots nothing of the answer."""
+        self._answered[request] = response
+        clock = self.job.clock_of(request)
+        if clock is not None:
+            self._note_answer(request, response, clock)
+
+    def _note_answer(self, request: Request, response: Response, clock: HostClock) -> None:
         """An answer came from the network, and the next request has not gone out yet."""
-        self._answered[request] = response.status < 400 or response.status in _NOT_THERE
         if response.status in LATER:
             self._said_later(request, response.status, response.headers)
-            return
-        clock = self.job.clock_of(request)
-        if clock is None or self.job.fetcher.is_ours(request):
-            return
-        if response.status in self._retry_codes:
-            self._back_off(clock, request)
-        else:
-            clock.answered_well(self.job.began_at.get(request, math.inf))
+        elif not self.job.fetcher.is_ours(request):
+            if response.status in self._retry_codes:
+                self._back_off(clock, request)
+            else:
+                clock.answered_well(self.job.began_at.get(request, math.inf))
 
     def _said_later(self, request: Request, status: int, headers: Headers) -> None:
         """The host said "later", of a page or of its robots.txt; once for each request."""

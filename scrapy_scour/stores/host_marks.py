@@ -10,35 +10,38 @@ MOST_HOSTS = 100_000
 
 
 class HostMark:
-    """Hosts to which something happened at least once. ``full``: later hosts are not added any more."""
+    """Hosts to which something happened at least once. ``full``: later hosts are not added any more.
+
+    ``hosts``: which, to be looked at only.
+    """
 
     def __init__(self, size: int = MOST_HOSTS) -> None:
         self._size = size
-        self._hosts: set[str] = set()
+        self.hosts: set[str] = set()
 
     def add(self, host: str) -> bool:
         """Mark the host; True when it was not marked before and is now."""
-        if host in self._hosts or self.full or not host:
+        if host in self.hosts or self.full or not host:
             return False
-        self._hosts.add(host)
+        self.hosts.add(host)
         return True
 
     def discard(self, host: str) -> None:
-        self._hosts.discard(host)
+        self.hosts.discard(host)
 
     @property
     def full(self) -> bool:
-        return len(self._hosts) >= self._size
+        return len(self.hosts) >= self._size
 
     def examples(self, most: int) -> list[str]:
         """Some of the hosts, in alphabetical order of those that were looked at."""
-        return sorted(list(self._hosts)[:most])
+        return sorted(list(self.hosts)[:most])
 
     def __contains__(self, host: str) -> bool:
-        return host in self._hosts
+        return host in self.hosts
 
     def __len__(self) -> int:
-        return len(self._hosts)
+        return len(self.hosts)
 
 
 class ClosedHosts:
@@ -53,7 +56,7 @@ class ClosedHosts:
 
     def opened(self, host: str) -> None:
         """The host got a request, or a page of it came from somewhere."""
-        if host not in self._open:
+        if host not in self._open.hosts:
             self._open.add(host)
             self.closed.discard(host)
 

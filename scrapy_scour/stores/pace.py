@@ -32,6 +32,9 @@ class HostClock:
     ``pages``: requests that have passed every check and had their turn.
     ``held_until``, ``held_why``: not before this time, whatever the delay, and the reason in one word.
     ``probing``: after a hold, one request at a time until one is answered well.
+    ``one_at_a_time``: the site asked for a delay, the throttle is on, or a hold has just ended: one request at a time.
+    ``paced``: something of the host's own decides its next turn, or did; if not, it may be asked whenever there is
+    room. Both are kept here, not worked out: each page asks for them a dozen times.
     ``asked_by``: which file and line asks for the delay, for people. ``over_max_s``, ``over_max_by``: the same of one
     above the maximum that the project keeps, 0.0 for none; it paces nothing.
     ``incidents``: refusals for rate until a quiet time, ``incidents_in_a_row`` without a good answer between them,
@@ -58,8 +61,10 @@ class HostClock:
         "incidents",
         "incidents_in_a_row",
         "last_end",
+        "one_at_a_time",
         "over_max_by",
         "over_max_s",
+        "paced",
         "pages",
         "probing",
         "store",
@@ -93,16 +98,12 @@ class HostClock:
         self.failures = 0
         self.failure_at = NEVER
         self.waiting: set[Any] | None = None
+        self._settle()
 
-    @property
-    def one_at_a_time(self) -> bool:
-        """The site asked for a delay, the throttle is on, or a hold has just ended: one request at a time."""
-        return self.asked_s > 0.0 or self.throttled or self.probing
-
-    @property
-    def paced(self) -> bool:
-        """Something of the host's own decides its next turn, or did. If not, it may be asked whenever there is room."""
-        return self.one_at_a_time or self.held_until != NEVER
+    def _settle(self) -> None:
+        """Bring up to date what follows from the rest."""
+        self.one_at_a_time = self.asked_s > 0.0 or self.throttled or self.probing
+        self.paced = self.one_at_a_time or self.held_until != NEVER
 
     def ask(self, source: Hashable, seconds: float) -> bool:
         """Note that ``source`` (an origin and agent) asks for ``seconds``; True when the host's delay changed.
@@ -126,6 +127,7 @@ class HostClock:
         if largest == self.asked_s:
             return False
         self.asked_s = largest
+        self._settle()
         self.store.saved_asked(self)
         self.store.changed(self)
         return True
@@ -136,6 +138,7 @@ class HostClock:
             self.held_until = until
             self.held_why = why
         self.probing = self.probing or probe
+        self._settle()
         self.store.saved_hold(self)
         self.store.changed(self)
 
@@ -181,6 +184,7 @@ class HostClock:
         if began_at > self.incident_at:
             self.incidents_in_a_row = 0
             self.probing = False
+            self._settle()
         self.store.saved_hold(self)
         if probing and not self.probing:
             self.store.changed(self)
