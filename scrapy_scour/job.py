@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_scour import compat, setup_check, stats
@@ -40,11 +39,10 @@ from scrapy_scour.settings import ScourSettings, collect, refusal
 from scrapy_scour.stats import Counter
 from scrapy_scour.stores.pace import NEVER, HostClock, PaceStore
 from scrapy_scour.stores.robots import RobotsStore
+from scrapy_scour.stores.sites import Sites
 from scrapy_scour.stores.under_way import UnderWay
 
 if TYPE_CHECKING:
-    from urllib.parse import ParseResult
-
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -121,7 +119,7 @@ class Job:
         self.on_ended: list[Callable[[Request, HostClock | None, float, Response | None], None]] = []
         self.on_hold: list[Callable[[HostClock, str], None]] = []
         self.on_lost: list[Callable[[Request, OutOfScope], None]] = []
-        self._hosts: dict[str, tuple[str, bool]] = {}
+        self.sites = Sites()
         self._host_of: dict[Request, str] = {}  # of those in the downloader that name no real URL
 
     def _name_the_bot(self) -> None:
@@ -175,28 +173,15 @@ class Job:
             if real is not request.url:
                 return host_of(real)
         # One request is asked about a dozen times on its way through the components.
-        return self._host_of.get(request) or self._host_at(urlparse_cached(request))[0]
-
-    def _host_at(self, url: ParseResult) -> tuple[str, bool]:
-        """The canonical host name of a URL, and whether the URL spells it so; asked a dozen times per request."""
-        return self._hosts.get(url.netloc) or self._host_named(url.netloc, url.hostname or "")
-
-    def _host_named(self, place: str, name: str) -> tuple[str, bool]:
-        found = self._hosts.get(place)
-        if found is None:
-            if len(self._hosts) > 50_000:
-                self._hosts.clear()
-            host = canonical_host(name)
-            found = self._hosts[place] = (host, name == host)
-        return found
+        return self._host_of.get(request) or self.sites.of(request.url).host
 
     def place_of(self, request: Request) -> tuple[str, str]:
         """The request's download slot and the host of its site: mostly one name, and nothing has to be worked out."""
         downloader, meta = self.downloader, request.meta
         if compat.DOWNLOAD_SLOT in meta or REAL_URL in meta or not compat.names_slots_by_host(downloader):
             return compat.slot_key(downloader, request), self.host_of(request)
-        host, as_spelled = self._hosts.get(urlparse_cached(request).netloc, ("", False))
-        if as_spelled:
+        host, as_spelled, _ = self.sites.of(request.url)
+        if as_spelled and host:
             return host, host
         slot = compat.slot_key(downloader, request)
         return slot, slot if _PLAIN_HOST.fullmatch(slot) else self.host_of(request)
@@ -204,14 +189,14 @@ class Job:
     def clock_of(self, request: Request) -> HostClock | None:
         """The clock of the request's host; None for a request that belongs to none (``file:``, ``data:``)."""
         host = self.host_of(request)
-        return self.pace.clock(host, self.now()) if host else None
+        return (self.pace.known(host) or self.pace.clock(host, self.now())) if host else None
 
     def name_slot(self, request: Request) -> None:
         """Give requests of one host one download slot, whatever the spelling of its name or the service in between."""
         meta = request.meta
         if compat.DOWNLOAD_SLOT in meta:
             return
-        host, as_spelled = self._host_at(urlparse_cached(request))
+        host, as_spelled, _ = self.sites.of(request.url)
         if meta.get(REAL_URL):
             host, as_spelled = self.host_of(request), False
         if host and not as_spelled:
@@ -329,6 +314,8 @@ class Job:
 
     def refuse_if_given_up(self, request: Request) -> None:
         """Raise RateLimited for a host that was given up."""
+        if not self.pace.any_given_up:
+            return
         clock = self.pace.known(self.host_of(request))
         if clock is not None and clock.given_up_until != NEVER and clock.given_up_until > self.now():
             raise RateLimited(
@@ -455,7 +442,7 @@ class Job:
         """Whether a request to the host may be sent again at once, unseen by anybody, when its connection breaks."""
         if self.settings.max_requests_per_domain or self.settings.retry_backoff:
             return False
-        clock = self.pace.known(self._host_named(name, name)[0])
+        clock = self.pace.known(canonical_host(name))
         return clock is None or not (clock.one_at_a_time or clock.wait_s(self.now()))
 
     def dispatched(self, request: Request, clock: HostClock | None, now: float) -> None:

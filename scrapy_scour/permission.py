@@ -62,7 +62,6 @@ class Permission:
         self._own_token = product_token(self._own_name) if self._own_name else None
         self._sent_as_written = compat.handlers_send_as_written(settings)
         self._tokens: dict[bytes, str | None] = {}
-        self._origins: dict[tuple[str, str], Origin] = {}
         self._told: dict[Any, None] = {}
         self._run = uuid4().hex
 
@@ -132,7 +131,11 @@ class Permission:
         return (
             self.obeys
             and not request.meta.get("dont_obey_robotstxt")
-            and (self._job.real_url(request) is not request.url or urlparse_cached(request).scheme in ("http", "https"))
+            and (
+                request.url.startswith(("http://", "https://"))  # nearly always, and nothing has to be taken apart
+                or self._job.real_url(request) is not request.url
+                or urlparse_cached(request).scheme in ("http", "https")
+            )
         )
 
     def needs_no_rules(self, request: Request) -> bool:
@@ -152,18 +155,7 @@ class Permission:
     def origin_of(self, request: Request) -> Origin:
         """The origin whose robots.txt decides; PolicyCheckFailed when the URL names none that can be trusted."""
         url = self._job.real_url(request)
-        if url is request.url:
-            parsed = urlparse_cached(request)
-            place = (parsed.scheme, parsed.netloc)
-            origin = self._origins.get(place)
-            if origin is None:
-                if len(self._origins) > 50_000:
-                    self._origins.clear()
-                origin = origin_of(url)
-                if origin is not None:
-                    self._origins[place] = origin
-        else:
-            origin = origin_of(url)
+        origin = self._job.sites.of(url).origin if url is request.url else origin_of(url)
         # What cannot stand in a URL is read in one way here and perhaps in another by a service that is given it.
         if origin is None or not _PLAIN_URL.match(url):
             raise PolicyCheckFailed("the URL names no usable host", url=without_userinfo(url))

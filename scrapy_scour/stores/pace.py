@@ -144,6 +144,7 @@ class HostClock:
 
     def give_up(self, until: float, why: str) -> None:
         """Requests of this host fail from now until ``until`` instead of waiting."""
+        self.store.any_given_up = True
         if until > self.given_up_until:
             self.given_up_until, self.given_up_why = until, why
         self.store.changed(self)
@@ -251,6 +252,10 @@ class PaceStore:
         self._in_use = in_use
         self.size = size
         self._clocks: dict[str, HostClock] = {}
+        #: ``known(host)``: the clock of ``host`` if there is one. No method: each page asks half a dozen times.
+        self.known: Callable[[str], HostClock | None] = self._clocks.get
+        #: Whether any host was ever given up.
+        self.any_given_up = False
         self._next_prune = size
         self.listeners: list[Callable[[HostClock], None]] = []
         self.state: MutableMapping[str, Any] = {}
@@ -265,10 +270,6 @@ class PaceStore:
                 self._prune(now)
             found = self._clocks[host] = HostClock(host, self)
         return found
-
-    def known(self, host: str) -> HostClock | None:
-        """The clock of ``host`` if there is one."""
-        return self._clocks.get(host)
 
     def __len__(self) -> int:
         return len(self._clocks)
