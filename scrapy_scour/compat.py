@@ -321,9 +321,11 @@ class PoliteSlot(Slot):
         head, self._head = self._head, None
         clock = head[1] if head is not None and head[0] is request else self._gate.clock_of(request)
         if clock is not None:
-            if clock.host not in self._clocks and len(self._clocks) >= _MOST_CLOCKS:
-                self._clocks.clear()  # a slot of the user's for very many hosts; only what ``delay`` reads as is lost
-            self._clocks[clock.host] = clock
+            if self._clocks.get(clock.host) is not clock:
+                if len(self._clocks) >= _MOST_CLOCKS:
+                    # A slot of the user's for very many hosts; only what ``delay`` reads as is lost.
+                    self._clocks.clear()
+                self._clocks[clock.host] = clock
             clock.began()
         self._busy += 1
         now = self._gate.now()

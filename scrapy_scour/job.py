@@ -267,10 +267,11 @@ class Job:
 
     def judge_request(self, request: Request) -> Verdict:
         """Whether what the spider asks for is inside the job."""
+        meta = request.meta
         return self.scope.judge_request(
-            self.real_url(request),
+            self.real_url(request) if REAL_URL in meta else request.url,
             dont_filter=request.dont_filter,
-            allow_offsite=bool(request.meta.get("allow_offsite")),
+            allow_offsite=bool(meta.get("allow_offsite")),
         )
 
     def judge_hop(self, request: Request, target: str) -> Verdict:
@@ -380,9 +381,10 @@ class Job:
 
         A request that cannot go back goes on and waits in its download slot.
         """
-        key = request.meta.get(compat.DOWNLOAD_SLOT) or self.under_way.slot_of(request)
-        if key is None or clock is None or not self.may_go_back(request):
+        place = self.under_way.places.get(request)
+        if place is None or not place.from_queue or clock is None:
             return None
+        key = request.meta.get(compat.DOWNLOAD_SLOT) or place.slot
         if compat.slot_turn(self.downloader, key, clock, self.now()) > 0.0 or clock.busy():
             return self.back_to_scheduler(request)
         return None
@@ -417,8 +419,10 @@ class Job:
 
     def entered(self, request: Request) -> None:
         """The request is in the downloader; one that the scheduler queue handed out is counted already."""
-        host = self.under_way.host_of(request)
-        if host is None:
+        place = self.under_way.places.get(request)
+        if place is not None:
+            host = place.host
+        else:
             slot, host = self.place_of(request)
             self.under_way.enter(request, slot, host, from_queue=False)
         if REAL_URL not in request.meta:

@@ -127,13 +127,14 @@ class Permission:
 
         One that names the site behind a service is for a site, however that is written.
         """
-        self._job.check_real_url(request)
+        job, meta = self._job, request.meta
+        job.check_real_url(request)
         return (
             self.obeys
-            and not request.meta.get("dont_obey_robotstxt")
+            and not meta.get("dont_obey_robotstxt")
             and (
                 request.url.startswith(("http://", "https://"))  # nearly always, and nothing has to be taken apart
-                or self._job.real_url(request) is not request.url
+                or job.real_url(request) is not request.url
                 or urlparse_cached(request).scheme in ("http", "https")
             )
         )

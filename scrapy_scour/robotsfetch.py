@@ -38,9 +38,6 @@ logger = logging.getLogger(__name__)
 
 #: meta key of a robots.txt request of ours; its value is the :class:`_Ticket` of an exchange under way.
 ROBOTS_REQUEST = "scour_robotstxt"
-#: meta key: a redirect has brought the request to another host; its value is that origin, as text. Only harmless
-#: headers may be added to such a request.
-OFF_HOST = "scour_off_host"
 #: What the download handler's own timeout may be late, seconds, before we stop waiting for it.
 GRACE_S = 1.0
 #: How often one request may be sent: middlewares may try again, but not for ever.

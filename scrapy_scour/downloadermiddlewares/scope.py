@@ -15,7 +15,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy_scour import stats
 from scrapy_scour.compat import DOWNLOAD_SLOT
 from scrapy_scour.exceptions import OutOfScope, PolicyCheckFailed, Refused
-from scrapy_scour.job import job_of
+from scrapy_scour.job import REAL_URL, job_of
 from scrapy_scour.policy.urls import without_userinfo
 
 if TYPE_CHECKING:
@@ -82,13 +82,15 @@ class ScopeMiddleware:
         self._judge(request)
 
     def _judge(self, request: Request) -> None:
-        slot = request.meta.get(DOWNLOAD_SLOT)
+        meta = request.meta
+        slot = meta.get(DOWNLOAD_SLOT)
         if slot is not None and not isinstance(slot, str):
             raise PolicyCheckFailed(
                 f"meta[{DOWNLOAD_SLOT!r}] = {slot!r} must be the name of a download slot, a string",
                 url=without_userinfo(request.url),
             )
-        self.job.check_real_url(request)
+        if REAL_URL in meta:
+            self.job.check_real_url(request)
         verdict = self.job.judge_request(request)
         if verdict:
             return
@@ -108,7 +110,7 @@ class ScopeMiddleware:
             self.job.count.add(stats.OFFSITE_DOMAINS)
         self.job.count.add(stats.OFFSITE_FILTERED)
         url = without_userinfo(self.job.real_url(request))
-        came_by = request.meta.get("redirect_urls")
+        came_by = meta.get("redirect_urls")
         trail = [*came_by, url] if came_by and isinstance(came_by, (list, tuple)) else ()
         raise self.job.lost(request, OutOfScope(f"{verdict.reason} ({verdict.source})", url=url, trail=trail))
 

@@ -62,7 +62,8 @@ class WireMiddleware:
         if job.fetcher.is_ours(request):
             job.refuse_if_given_up(request)  # a hop may lead to such a host; it would wait there for as long
             return await job.fetcher.send(request)
-        job.check_real_url(request)
+        if REAL_URL in meta:
+            job.check_real_url(request)
         permission = job.permission
         checked = meta.get(CHECKED_AGENT, self)
         if (

@@ -36,12 +36,14 @@ class Sites:
 
     def of(self, url: str) -> Site:
         """The site of an absolute URL. Raises ValueError for brackets that hold no address, as ``urlsplit`` does."""
-        end = url.find("/", _SHORTEST)
-        found = self._known.get(url[:end]) if end > 0 else None
-        return self._read(url, end) if found is None else found
+        try:
+            return self._known[url[: url.index("/", _SHORTEST)]]
+        except (KeyError, ValueError):  # not known yet, or no path
+            return self._read(url)
 
-    def _read(self, url: str, end: int) -> Site:
+    def _read(self, url: str) -> Site:
         parts = urlsplit(url)
+        end = url.find("/", _SHORTEST)
         plain = end > 0 and _PLAIN.fullmatch(url, 0, end) is not None
         place = url[:end] if plain else (parts.scheme, parts.netloc)
         found = self._known.get(place)

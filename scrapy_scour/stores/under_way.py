@@ -22,13 +22,14 @@ class SlotLoad:
         self.unsent = 0
 
 
-class _Place:
+class Place:
     """Where one request is: its slot, its host, whether the scheduler queue handed it out, how far it has come."""
 
-    __slots__ = ("from_queue", "host", "slot", "stage")
+    __slots__ = ("from_queue", "host", "load", "slot", "stage")
 
-    def __init__(self, slot: str, host: str, from_queue: bool) -> None:
+    def __init__(self, slot: str, load: SlotLoad, host: str, from_queue: bool) -> None:
         self.slot = slot
+        self.load = load
         self.host = host
         self.from_queue = from_queue
         self.stage = _ON_ITS_WAY
@@ -39,47 +40,48 @@ class UnderWay:
 
     ``loads``: by slot, until the transfer has ended; only slots with anything under way. ``hosts``: number by host,
     until the request has left the downloader, its answer looked at by every middleware. Requests that did not come from
-    the queue (media, robots.txt) count too: they occupy the slot just the same.
+    the queue (media, robots.txt) count too: they occupy the slot just the same. ``places``: by request, to be looked at
+    only.
     """
 
     def __init__(self) -> None:
         self.loads: dict[str, SlotLoad] = {}
         self.hosts: dict[str, int] = {}
-        self._places: dict[Hashable, _Place] = {}
+        self.places: dict[Hashable, Place] = {}
 
     def __contains__(self, request: Hashable) -> bool:
-        place = self._places.get(request)
+        place = self.places.get(request)
         return place is not None and place.from_queue
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
     def enter(self, request: Hashable, slot: str, host: str, *, from_queue: bool) -> None:
         """Count a request in; one that is in already is not counted twice."""
-        if request in self._places:
+        if request in self.places:
             return
-        self._places[request] = _Place(slot, host, from_queue)
         load = self.loads.get(slot)
         if load is None:
             load = self.loads[slot] = SlotLoad()
+        self.places[request] = Place(slot, load, host, from_queue)
         load.count += 1
         load.unsent += 1
         self.hosts[host] = self.hosts.get(host, 0) + 1
 
     def slot_of(self, request: Hashable) -> str | None:
         """The slot under which the request is counted, None when it is not."""
-        place = self._places.get(request)
+        place = self.places.get(request)
         return None if place is None else place.slot
 
     def host_of(self, request: Hashable) -> str | None:
         """The host under which the request is counted, None when it is not."""
-        place = self._places.get(request)
+        place = self.places.get(request)
         return None if place is None else place.host
 
     def unsent(self) -> dict[str, dict[str, int]]:
         """By host and slot: how many have not gone to the network yet. Looks at everything that is under way."""
         found: dict[str, dict[str, int]] = {}
-        for place in self._places.values():
+        for place in self.places.values():
             if place.stage == _ON_ITS_WAY:
                 slots = found.setdefault(place.host, {})
                 slots[place.slot] = slots.get(place.slot, 0) + 1
@@ -87,28 +89,29 @@ class UnderWay:
 
     def handed_out(self) -> list[Any]:
         """What the scheduler queue handed out and has not gone to the network yet. Looks at all that is under way."""
-        return [request for request, place in self._places.items() if place.from_queue and place.stage == _ON_ITS_WAY]
+        return [request for request, place in self.places.items() if place.from_queue and place.stage == _ON_ITS_WAY]
 
     def sent(self, request: Hashable) -> None:
         """Note that the request goes to the network now."""
-        place = self._places.get(request)
+        place = self.places.get(request)
         if place is not None and place.stage == _ON_ITS_WAY:
             place.stage = _SENT
-            self.loads[place.slot].unsent -= 1
+            place.load.unsent -= 1
 
     def answered(self, request: Hashable) -> None:
         """Note that its transfer has ended, whatever came of it."""
-        place = self._places.get(request)
-        if place is not None:
+        place = self.places.get(request)
+        if place is not None and place.stage != _ANSWERED:
             self._out_of_slot(place)
 
     def leave(self, request: Hashable) -> tuple[str, str, bool] | None:
         """Count a request out; its slot, its host, whether its transfer had ended before; None when it was not in."""
-        place = self._places.pop(request, None)
+        place = self.places.pop(request, None)
         if place is None:
             return None
         answered = place.stage == _ANSWERED
-        self._out_of_slot(place)
+        if not answered:
+            self._out_of_slot(place)
         left = self.hosts[place.host] - 1
         if left:
             self.hosts[place.host] = left
@@ -116,10 +119,8 @@ class UnderWay:
             del self.hosts[place.host]
         return place.slot, place.host, answered
 
-    def _out_of_slot(self, place: _Place) -> None:
-        if place.stage == _ANSWERED:
-            return
-        load = self.loads[place.slot]
+    def _out_of_slot(self, place: Place) -> None:
+        load = place.load
         load.count -= 1
         if place.stage == _ON_ITS_WAY:
             load.unsent -= 1
