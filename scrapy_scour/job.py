@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+
+    from scrapy_scour.pqueues import PolitePriorityQueue
 
 _ATTRIBUTE = "_scrapy_scour_job"
 
@@ -113,7 +115,7 @@ class Job:
         self.on_left: list[Callable[[str, str, bool], None]] = []
         self.on_slot_changed: list[Callable[[str], None]] = []
         self.on_queued: list[Callable[[Any, str], None]] = []
-        self.queues: list[Container[str]] = []  # our scheduler queues, which contain slots
+        self.queues: list[PolitePriorityQueue] = []
         self.on_entered: list[Callable[[Request], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float, Response | None], None]] = []
@@ -437,6 +439,10 @@ class Job:
     def queued(self, key: str) -> bool:
         """Whether requests for the slot wait in our scheduler queues."""
         return any(key in queue for queue in self.queues)
+
+    def nothing_can_go(self) -> bool:
+        """Whether requests wait in our scheduler queues, and none of them may be asked for now."""
+        return all(queue.asleep or not len(queue) for queue in self.queues) and any(map(len, self.queues))
 
     def look_again(self, slot: compat.PoliteSlot) -> None:
         """A slot that waited for a request of another slot may have its turn now."""

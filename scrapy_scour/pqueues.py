@@ -76,7 +76,10 @@ class _SlotQueue(compat.LeanPriorityQueue):
 
 
 class PolitePriorityQueue:
-    """Drop-in for ``scrapy.pqueues.DownloaderAwarePriorityQueue``: same constructor, same files, same state."""
+    """Drop-in for ``scrapy.pqueues.DownloaderAwarePriorityQueue``: same constructor, same files, same state.
+
+    ``asleep``: requests wait here, the last :meth:`pop` gave none, and nothing has happened since that changes it.
+    """
 
     @classmethod
     def from_crawler(
@@ -136,7 +139,7 @@ class PolitePriorityQueue:
         self._waiting: list[_Entry] = []
         self._shared: dict[_SlotQueue, SlotHosts] = {}  # slots whose requests are, or may be, of several hosts
         self._watchers: dict[str, set[_SlotQueue]] = {}  # by host: slots of another name that its clock decides
-        self._asleep = False
+        self.asleep = False
         self._timer: CallLaterResult | None = None
         self._timer_at = 0.0
         self._lost_timer: CallLaterResult | None = None
@@ -144,6 +147,7 @@ class PolitePriorityQueue:
         for slot, startprios in (slot_startprios or {}).items():
             self._resume(slot, startprios)
         job.queues.append(self)
+        compat.hasten_start(crawler, job.nothing_can_go)
         job.on_left.append(self._left)
         job.on_slot_changed.append(self._slot_changed)
         job.on_ended.append(self._answered)
@@ -179,17 +183,17 @@ class PolitePriorityQueue:
                 hosts.came(host)
                 self._decided_by(queue, None)
                 self._reconsider(queue)
-        if self._asleep and queue.state == _READY:
+        if self.asleep and queue.state == _READY:
             self._look_again()
 
     def pop(self) -> Request | None:
         """The next request whose host may be asked now; None when there is none: the engine is woken in time."""
         queue = self._first()
         if queue is None:
-            self._asleep = self._count > 0
+            self.asleep = self._count > 0
             self._set_timer()
             return None
-        self._asleep = False
+        self.asleep = False
         before = len(queue) if self.key else None
         try:
             request = queue.pop()
@@ -233,7 +237,7 @@ class PolitePriorityQueue:
         for parts in (self.pqueues, self._ready, self._waiting, self._shared, self._watchers):
             parts.clear()
         self._count = 0
-        self._asleep = False
+        self.asleep = False
         job = self._job
         with suppress(ValueError):  # closed before
             job.queues.remove(self)
@@ -439,7 +443,7 @@ class PolitePriorityQueue:
         for queue in self._watchers.get(host, ()):
             if queue.slot != slot:
                 self._reconsider(queue)
-        if self._asleep:
+        if self.asleep:
             self._look_again()
 
     def _answered(self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None) -> None:
@@ -447,12 +451,12 @@ class PolitePriorityQueue:
         queue = self.pqueues.get(self._load.slot_of(request) or "")
         if queue is not None:
             self._make_ready(queue)
-            if self._asleep:
+            if self.asleep:
                 self._look_again()
 
     def _slot_changed(self, slot: str) -> None:
         queue = self.pqueues.get(slot)
-        if queue is not None and self._reconsider(queue) and self._asleep:
+        if queue is not None and self._reconsider(queue) and self.asleep:
             self._look_again()
 
     def _clock_changed(self, clock: HostClock) -> None:
@@ -461,7 +465,7 @@ class PolitePriorityQueue:
         changed = queue is not None and self._reconsider(queue)
         for queue in self._watchers.get(host, ()):
             changed = self._reconsider(queue) or changed
-        if changed and self._asleep:
+        if changed and self.asleep:
             self._look_again()
 
     def _reconsider(self, queue: _SlotQueue) -> bool:
@@ -476,7 +480,7 @@ class PolitePriorityQueue:
     def _look_again(self) -> None:
         """After a pop that gave nothing: wake the engine if there is something now, else at the earliest time."""
         if self._first() is not None:
-            self._asleep = False
+            self.asleep = False
             self._cancel_timer()
             self._wake()
         else:
