@@ -92,7 +92,7 @@ class Permission:
 
     def agent_of(self, request: Request) -> bytes:
         """The User-Agent that the request is about to be sent under; b"" without one."""
-        agents = request.headers.getlist(b"User-Agent")
+        agents = compat.values_of(request.headers, b"User-Agent")
         return agents[-1] if agents else b""
 
     def token_of(self, request: Request) -> str | None:
@@ -175,7 +175,7 @@ class Permission:
         url = self._job.real_url(request)
         token = self.token_of(request) if token is _UNSET else token
         verdict = self._verdict(request, url, parser, token)
-        if not verdict or (self._sent_as_written and url is request.url):
+        if not verdict.allowed or (self._sent_as_written and url is request.url):
             return verdict
         resolved = with_dots_resolved(url)
         return verdict if resolved is url else self._verdict(request, resolved, parser, token)

@@ -419,7 +419,8 @@ class PolitePriorityQueue:
         queue.state = _READY
         queue.entry = (self._rank(queue), queue)
         heapq.heappush(self._ready, queue.entry)
-        self._trim(self._ready)
+        if len(self._ready) > SPARE_ENTRIES:
+            self._trim(self._ready)
 
     def _trim(self, heap: list[_Entry]) -> None:
         """Keep what is no longer true in a heap below what is."""
@@ -448,7 +449,8 @@ class PolitePriorityQueue:
 
     def _answered(self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None) -> None:
         """A transfer has ended: its slot has room."""
-        queue = self.pqueues.get(self._load.slot_of(request) or "")
+        place = self._load.places.get(request)
+        queue = None if place is None else self.pqueues.get(place.slot)
         if queue is not None:
             self._make_ready(queue)
             if self.asleep:

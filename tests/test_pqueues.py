@@ -750,6 +750,57 @@ async def test_a_crawl_that_is_stopped_while_everything_waits_stops_and_keeps_it
     assert sorted(seen.path for seen in site.log) == [f"/{number}" for number in range(6)]
 
 
+class Starting(Requests):
+    """Counts how often the engine asks in vain; ``late`` is asked for after all the others, again and again until so
+    many ``pages`` are there."""
+
+    late: str
+    pages = 0
+    asked_in_vain = 0
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Starting:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.in_vain, signal=signals.scheduler_empty)
+        return spider
+
+    def in_vain(self) -> None:
+        self.asked_in_vain += 1
+
+    async def start(self) -> AsyncIterator[Any]:
+        async for request in super().start():
+            yield request
+        yield self.recorded(Request(self.late, dont_filter=True))
+        while len(self.result.responses) < self.pages:
+            yield self.recorded(Request(self.late, dont_filter=True))
+
+
+async def test_start_requests_of_a_busy_host_are_taken_without_a_question_for_each(sites: Sites) -> None:
+    """And one of a host that is free, however late it comes, still goes out at once."""
+    busy, free = sites(), sites("127.0.0.2")
+    busy.default = Answer("page", delay=0.4)
+    free.default = Answer("page")
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "CLOSESPIDER_PAGECOUNT": 3, **NO_ROBOTS}
+    args = {"start": numbered(busy, 400), "late": free.url("/late"), "result": Result()}
+    result = await crawl(Starting, settings, spider_args=args)
+    assert isinstance(result.spider, Starting)
+    assert result.spider.asked_in_vain < 100  # with a turn of the loop for each it is more than 400
+    (late,) = free.log
+    first, second, *_ = busy.log
+    assert first.at < late.at < second.at
+
+
+async def test_a_start_that_waits_for_pages_gets_them(sites: Sites) -> None:
+    """Its requests are all of one host, which is busy all the time; it never lets the loop turn by itself."""
+    site = sites()
+    site.default = Answer("page", delay=0.02)
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "CLOSESPIDER_PAGECOUNT": 8, **NO_ROBOTS}
+    args = {"start": numbered(site, 3), "late": site.url("/late"), "pages": 5, "result": Result()}
+    result = await crawl(Starting, settings, spider_args=args)
+    assert result.finish_reason == "closespider_pagecount"
+    assert len(site.log) >= 8
+
+
 async def test_no_limit_in_total_leaves_the_limits_of_hosts(sites: Sites) -> None:
     """CONCURRENT_REQUESTS = 0 (no limit, where Scrapy has that): each host still has its own."""
     crawler = get_crawler(Spider, {"CONCURRENT_REQUESTS": 0, "TELNETCONSOLE_ENABLED": False})

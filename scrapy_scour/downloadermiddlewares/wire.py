@@ -52,11 +52,11 @@ class WireMiddleware:
         job, meta, headers = self.job, request.meta, request.headers
         if not job.gate_installed:
             raise PolicyCheckFailed("the host clocks are not in place", url=without_userinfo(request.url))
-        if not meta.get("proxy"):
-            headers.pop(b"Proxy-Authorization", None)
+        if compat.values_of(headers, b"Proxy-Authorization") and not meta.get("proxy"):
+            del headers["Proxy-Authorization"]
         if OFF_HOST in meta and job.is_off_host(request):
             self._strip(request)
-        agents = headers.getlist(b"User-Agent")
+        agents = compat.values_of(headers, b"User-Agent")
         if len(agents) > 1:  # each would be a line of its own, and only the last one is judged
             headers["User-Agent"] = agents[-1]
         if job.fetcher.is_ours(request):

@@ -150,7 +150,11 @@ class PacingExtension:
         Takes whatever the signal brings: to leave out what a handler does not take costs each answer more than the
         handler itself.
         """
-        if isinstance(body_length, int) and body_length <= _SHORT_BODY and b"Retry-After" not in headers:
+        if (
+            isinstance(body_length, int)
+            and body_length <= _SHORT_BODY
+            and not compat.values_of(headers, b"Retry-After")
+        ):
             return  # all of it will be here in a moment
         status = compat.status_of_headers()
         if status in LATER:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
+from scrapy.core.downloader import Downloader
 
 from scrapy_scour.exceptions import RateLimited
 from scrapy_scour.policy.pacing import MultipleOf
@@ -81,6 +82,54 @@ async def test_stock_goes_on_at_once(sites: Sites) -> None:
     a, _, result = await hold_while_others_are_queued(sites, 429, stock=True)
     assert len(result.responses) == 71
     assert a.requests()[-1].at - (refused(a)[0].ended or 0) < 0.9
+
+
+class Unlike(Downloader):
+    """A project's downloader that transfers its own way, with names of its own."""
+
+    async def _download(self, slot: Any, request: Request) -> Any:
+        slot.transferring.add(request)
+        try:
+            answer = await self.handlers.download_request_async(request)
+            self.signals.send_catch_log(
+                signal=signals.response_downloaded, response=answer, request=request, spider=self.crawler.spider
+            )
+            return answer
+        finally:
+            slot.transferring.remove(request)
+            self._process_queue(slot)
+
+
+@pytest.mark.parametrize("downloader", [Downloader, Unlike])
+async def test_what_an_answer_says_is_heard_from_any_downloader(sites: Sites, downloader: type[Downloader]) -> None:
+    """A hold, its probe, and a failure that is backed off from."""
+    (site,) = sites.named("a.test")
+    open_site(site, Answer("page", delay=0.1))
+    site.sequence("/0", [later(1), Answer("page")])
+    site.sequence("/1", [Answer("broken", 500), Answer("page")])
+    settings = {"DOWNLOADER": downloader, "SCOUR_RETRY_BACKOFF": 0.3, "RETRY_TIMES": 2, "CONCURRENT_REQUESTS": 1}
+    result = await crawl([site.url(f"/{n}") for n in range(4)], settings)
+    (said,) = refused(site)
+    assert_left_alone(site, said, 1.0)
+    (broken,) = (seen for seen in site.requests("/1") if seen.status == 500)
+    assert_left_alone(site, broken, 0.3)
+    assert len(result.responses) == 4
+    assert (result.stats["scour/hold/retry_after"], result.stats["scour/hold/backoff"]) == (1, 1)
+
+
+@pytest.mark.parametrize("downloader", [Downloader, Unlike])
+async def test_the_throttle_keeps_to_good_answers_with_any_downloader(
+    sites: Sites, downloader: type[Downloader]
+) -> None:
+    (site,) = sites.named("a.test")
+    open_site(site, Answer("page", delay=0.1))
+    settings = {
+        "DOWNLOADER": downloader,
+        "SCOUR_THROTTLE_ENABLED": True,
+        "SCOUR_THROTTLE_WAIT_BETWEEN": (MultipleOf(3),) * 2,
+    }
+    await crawl([site.url(f"/{n}") for n in range(4)], settings)
+    assert min(gaps(page_requests(site))) >= 0.3 - SLACK
 
 
 async def test_a_date_counts_against_the_servers_own_clock(sites: Sites) -> None:
