@@ -93,8 +93,8 @@ _REPEATS_CAN_BE_KEPT_BACK: bool = hasattr(
 RETRY_HAS_GIVE_UP_LEVEL: bool = "give_up_log_level" in inspect.signature(get_retry_request).parameters
 
 
-#: ``Headers`` is a dict of lists by names in title case. Without: each look at a header would bring its name into that
-#: case first, which costs a request as much as its robots.txt check.
+#: ``Headers`` is a dict of lists by names in title case. Without: each look at a header, of which every page has four,
+#: would bring its name into that case first.
 _HEADERS_ARE_LISTS: bool = dict.get(Headers({"user-agent": ["a", "b"]}), b"User-Agent") == [b"a", b"b"]
 
 
@@ -167,8 +167,8 @@ class _Transfers(set[Any]):
     ``Downloader._download`` removes the request here, success or not, just before it looks at the queue again: the
     only moment at which "the last answer has ended" can be noted before the next request goes out. The signals come
     too late (``request_left_downloader``) or not at all after an error (``response_downloaded``). The answer itself is
-    read where ``_download`` has it, see :func:`tells_answers`: a signal handler for it costs each page as much as all
-    else that happens here.
+    read where ``_download`` has it, see :func:`tells_answers`: to be told it by a signal costs each page several times
+    as much.
     """
 
     def __init__(self, slot: PoliteSlot) -> None:
@@ -814,8 +814,8 @@ def hasten_start(crawler: Crawler, nothing_can_go: Callable[[], bool]) -> None:
 
     ``ExecutionEngine._start_request_processing`` has the loop turn after each start request, so that it can be sent,
     unless ``CONCURRENT_REQUESTS`` are in the downloader. A queue that hands out no more than a host may have at a time
-    seldom fills it. Without: each start request of a host that is at its limit would cost a fifth more, for a question
-    to the scheduler that has nothing to give.
+    seldom fills it. Without: each start request of a host that is at its limit would cost two turns of the loop, for a
+    question to the scheduler that has nothing to give.
     """
     nextcall = getattr(getattr(crawler.engine, "_slot", None), "nextcall", None)
     wait = getattr(nextcall, "wait", None)

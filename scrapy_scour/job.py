@@ -358,8 +358,7 @@ class Job:
 
     def count_attempt(self, request: Request) -> None:
         """Count a request that is about to go to the network, or raise RateLimited or RequestLimitReached."""
-        if self.pace.any_given_up:
-            self.refuse_if_given_up(request)  # since the robots check, perhaps
+        self.refuse_if_given_up(request)  # since the robots check, perhaps
         limit = self.settings.max_requests_per_domain
         if not limit:
             return

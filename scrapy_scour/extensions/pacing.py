@@ -147,8 +147,7 @@ class PacingExtension:
     def headers_received(self, headers: Headers, body_length: Any, request: Request, **_: Any) -> None:
         """A host that says "later" is left alone from then on, however its body comes, and if it never does.
 
-        Takes whatever the signal brings: to leave out what a handler does not take costs each answer more than the
-        handler itself.
+        Takes whatever the signal brings, which costs each answer less than to leave it out.
         """
         if (
             isinstance(body_length, int)

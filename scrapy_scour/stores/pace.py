@@ -34,7 +34,7 @@ class HostClock:
     ``probing``: after a hold, one request at a time until one is answered well.
     ``one_at_a_time``: the site asked for a delay, the throttle is on, or a hold has just ended: one request at a time.
     ``paced``: something of the host's own decides its next turn, or did; if not, it may be asked whenever there is
-    room. Both are kept here, not worked out: each page asks for them a dozen times.
+    room. Both are kept here, not worked out: they are asked for again and again.
     ``asked_by``: which file and line asks for the delay, for people. ``over_max_s``, ``over_max_by``: the same of one
     above the maximum that the project keeps, 0.0 for none; it paces nothing.
     ``incidents``: refusals for rate until a quiet time, ``incidents_in_a_row`` without a good answer between them,
@@ -252,7 +252,7 @@ class PaceStore:
         self._in_use = in_use
         self.size = size
         self._clocks: dict[str, HostClock] = {}
-        #: ``known(host)``: the clock of ``host`` if there is one. No method: each page asks half a dozen times.
+        #: ``known(host)``: the clock of ``host`` if there is one. No method of its own: it is asked most of all.
         self.known: Callable[[str], HostClock | None] = self._clocks.get
         #: Whether any host was ever given up.
         self.any_given_up = False

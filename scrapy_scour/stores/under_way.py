@@ -68,16 +68,6 @@ class UnderWay:
         load.unsent += 1
         self.hosts[host] = self.hosts.get(host, 0) + 1
 
-    def slot_of(self, request: Hashable) -> str | None:
-        """The slot under which the request is counted, None when it is not."""
-        place = self.places.get(request)
-        return None if place is None else place.slot
-
-    def host_of(self, request: Hashable) -> str | None:
-        """The host under which the request is counted, None when it is not."""
-        place = self.places.get(request)
-        return None if place is None else place.host
-
     def unsent(self) -> dict[str, dict[str, int]]:
         """By host and slot: how many have not gone to the network yet. Looks at everything that is under way."""
         found: dict[str, dict[str, int]] = {}
