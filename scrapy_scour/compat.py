@@ -110,7 +110,7 @@ class Gate(Protocol):
 
     def clock_of(self, request: Request) -> HostClock | None: ...
 
-    def dispatched(self, request: Request, clock: HostClock | None, now: float) -> None: ...
+    def dispatched(self, request: Request, clock: HostClock | None, now: float) -> str | None: ...
 
     def transfer_ended(
         self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None
@@ -131,14 +131,10 @@ class Gate(Protocol):
 
 #: Where ``Downloader._download`` keeps the answer while it takes the request out of ``slot.transferring``.
 _ANSWER = "response"
-_DOWNLOAD_CODE = getattr(getattr(Downloader, "_download", None), "__code__", None)
+_DOWNLOAD_CODE: Any = getattr(getattr(Downloader, "_download", None), "__code__", None)
 
 #: Hosts that one slot remembers, to tell what delay it keeps.
 _MOST_CLOCKS = 1000
-
-
-#: The host's clock, when it began (monotonic), and an earlier transfer of the same object that has not ended.
-_Transfer = tuple["HostClock | None", float, Any]
 
 
 class _Queue(deque[Any]):
@@ -219,7 +215,7 @@ class PoliteSlot(Slot):
         self._key = key
         self._drawn: float | None = None
         self._lastseen = 0.0
-        self._running: dict[Any, _Transfer] = {}
+        self._running: dict[Any, list[tuple[HostClock | None, float]]] = {}
         self._busy = 0  # requests taken out of the queue whose transfer has not ended
         self._delay = 0.0
         self._clocks: dict[str, HostClock] = {}
@@ -239,8 +235,8 @@ class PoliteSlot(Slot):
 
     @delay.setter
     def delay(self, value: float) -> None:
-        if value and self._running and not self._delay:
-            self._began()  # when those under way went out was not noted without a delay: now, at the latest
+        if value and not self._delay and self._lastseen:
+            self._began()  # when the last one was written was not noted without a delay: now, at the latest
         self._delay = value
         self._drawn = None
         self._gate.slot_changed(self._key)
@@ -340,27 +336,33 @@ class PoliteSlot(Slot):
             clock.began()
         self._busy += 1
         now = self._gate.now()
-        self._running[request] = (clock, now, self._running.get(request))
-        self._gate.dispatched(request, clock, now)
+        self._running.setdefault(request, []).append((clock, now))
+        counted = self._gate.dispatched(request, clock, now)
+        # The time of the next one is known from here on, and a slot that a middleware moved the request from has room.
         if self._delay:
-            self._gate.slot_changed(self._key)  # the time of the next one is known from here on
+            self._gate.slot_changed(self._key)
+        if counted is not None and counted != self._key:
+            self._gate.slot_changed(counted)
 
     def _began(self) -> None:
         self._lastseen = max(self._lastseen, slot_now())
 
     def _ended(self, request: Request, answer: Response | None) -> None:
-        clock, began_at, other = self._running.pop(request)
-        if other is not None:
-            self._running[request] = other
+        times = self._running[request]
+        clock, began_at = times.pop(0)
+        if not times:
+            del self._running[request]
         self._busy -= 1
         now = self._gate.now()
-        self._gate.transfer_ended(request, clock, now - began_at, answer)
-        if clock is not None:
-            clock.ended(now)
-            waiting, clock.waiting = clock.waiting, None
-            for slot in waiting or ():
-                if slot is not self:  # the downloader looks at this one anyway
-                    self._gate.look_again(slot)
+        try:
+            self._gate.transfer_ended(request, clock, now - began_at, answer)
+        finally:  # whatever went wrong there, the host is free again
+            if clock is not None:
+                clock.ended(now)
+                waiting, clock.waiting = clock.waiting, None
+                for slot in waiting or ():
+                    if slot is not self:  # the downloader looks at this one anyway
+                        self._gate.look_again(slot)
 
 
 class _Slots(dict[str, Slot]):
@@ -478,13 +480,16 @@ def install_gate(downloader: Downloader, gate: Gate) -> None:
 def tells_answers(downloader: Downloader) -> bool:
     """Whether ``transfer_ended`` is told the answer, so that nobody has to listen for ``response_downloaded``.
 
-    Not where ``_download`` is another one than Scrapy's: the answer may be kept elsewhere then.
+    Not where ``_download`` is another one than Scrapy's, of a subclass or put in its place: the answer may be kept
+    elsewhere then.
     """
+    code: Any = getattr(type(downloader)._download, "__code__", None)
     return (
-        type(downloader)._download is Downloader._download
+        code is not None
+        and code is _DOWNLOAD_CODE
+        and code.co_filename == _downloader_module.__file__
+        and _ANSWER in code.co_varnames
         and "_download" not in vars(downloader)
-        and _DOWNLOAD_CODE is not None
-        and _ANSWER in _DOWNLOAD_CODE.co_varnames
     )
 
 
@@ -805,12 +810,12 @@ def wake_engine(crawler: Crawler) -> None:
         slot.nextcall.schedule()
 
 
-#: Start requests that are taken one after the other before the loop turns again, for an endless ``start()``.
-_MOST_AT_ONCE = 50
+#: So long, seconds, start requests are taken one after the other before the loop turns again.
+_AT_ONCE_S = 0.01
 
 
-def hasten_start(crawler: Crawler, nothing_can_go: Callable[[], bool]) -> None:
-    """Let the engine take the next start request at once while nothing can be sent. Safe to call again.
+def hasten_start(crawler: Crawler, all_must_wait: Callable[[], bool]) -> None:
+    """Let the engine take the next start request at once while nothing can be sent. A second call changes nothing.
 
     ``ExecutionEngine._start_request_processing`` has the loop turn after each start request, so that it can be sent,
     unless ``CONCURRENT_REQUESTS`` are in the downloader. A queue that hands out no more than a host may have at a time
@@ -821,14 +826,13 @@ def hasten_start(crawler: Crawler, nothing_can_go: Callable[[], bool]) -> None:
     wait = getattr(nextcall, "wait", None)
     if wait is None or "wait" in vars(nextcall):
         return
-    left = _MOST_AT_ONCE
+    turned = time.monotonic()
 
     async def watched() -> None:
-        nonlocal left
-        left -= 1
-        if left < 0 or not nothing_can_go():
-            left = _MOST_AT_ONCE
+        nonlocal turned
+        if time.monotonic() - turned > _AT_ONCE_S or not all_must_wait():
             await wait()
+            turned = time.monotonic()
 
     nextcall.wait = watched  # type: ignore[union-attr]
 
@@ -867,12 +871,22 @@ def _handlers_are_of(settings: BaseSettings, modules: tuple[str, ...]) -> bool:
     return True
 
 
-def handlers_hand_back_redirects(settings: BaseSettings) -> bool:
-    """Whether the download handlers for http and https answer with a 3xx as it came, and follow none by themselves.
+def answers_are_of_what_was_asked(settings: BaseSettings) -> bool:
+    """Whether nothing in the crawl can follow a redirect by itself and answer for another URL than was asked for.
 
-    A handler that is not Scrapy's own is taken for one that may not.
+    A download handler, a downloader and a downloader middleware that are neither Scrapy's own nor ours are taken for
+    ones that can.
     """
-    return _handlers_are_of(settings, _PLAIN_HANDLERS)
+    own = (f"{cls.__module__}." for cls in _answering(settings))
+    return _handlers_are_of(settings, _PLAIN_HANDLERS) and all(
+        module.startswith(("scrapy.", "scrapy_scour.")) for module in own
+    )
+
+
+def _answering(settings: BaseSettings) -> Iterator[type]:
+    yield load_object(settings["DOWNLOADER"])
+    for component, _ in enabled_components(settings, "DOWNLOADER_MIDDLEWARES"):
+        yield load_object(component)
 
 
 def handlers_send_as_written(settings: BaseSettings) -> bool:

@@ -440,7 +440,7 @@ class Job:
         """Whether requests for the slot wait in our scheduler queues."""
         return any(key in queue for queue in self.queues)
 
-    def nothing_can_go(self) -> bool:
+    def all_must_wait(self) -> bool:
         """Whether requests wait in our scheduler queues, and none of them may be asked for now."""
         return all(queue.asleep or not len(queue) for queue in self.queues) and any(map(len, self.queues))
 
@@ -455,16 +455,18 @@ class Job:
         clock = self.pace.known(canonical_host(name))
         return clock is None or not (clock.one_at_a_time or clock.wait_s(self.now()))
 
-    def dispatched(self, request: Request, clock: HostClock | None, now: float) -> None:
-        self.under_way.sent(request)
+    def dispatched(self, request: Request, clock: HostClock | None, now: float) -> str | None:
+        """The name of the slot under which the request is counted, None when it is not."""
+        slot = self.under_way.sent(request)
         self.began_at[request] = now
         for listener in self.on_dispatched:
             listener(request, clock)
+        return slot
 
     def transfer_ended(
         self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None
     ) -> None:
-        """``answer``: None after an error, and where nobody can tell (``compat.tells_answers``)."""
+        """``answer``: None after an error, and where the downloader does not tell it (``compat.tells_answers``)."""
         self.under_way.answered(request)
         for listener in self.on_ended:
             listener(request, clock, duration_s, answer)

@@ -78,7 +78,8 @@ class _SlotQueue(compat.LeanPriorityQueue):
 class PolitePriorityQueue:
     """Drop-in for ``scrapy.pqueues.DownloaderAwarePriorityQueue``: same constructor, same files, same state.
 
-    ``asleep``: requests wait here, the last :meth:`pop` gave none, and nothing has happened since that changes it.
+    ``asleep``: requests wait here, the last :meth:`pop` gave none, and nothing was heard since that changes it (that a
+    time has come is heard when the loop turns).
     """
 
     @classmethod
@@ -147,7 +148,7 @@ class PolitePriorityQueue:
         for slot, startprios in (slot_startprios or {}).items():
             self._resume(slot, startprios)
         job.queues.append(self)
-        compat.hasten_start(crawler, job.nothing_can_go)
+        compat.hasten_start(crawler, job.all_must_wait)
         job.on_left.append(self._left)
         job.on_slot_changed.append(self._slot_changed)
         job.on_ended.append(self._answered)

@@ -101,7 +101,7 @@ class RobotsFetcher:
         """
         exchange = self._exchange(request)
         assert exchange is not None
-        self._make_ready(request, exchange)
+        self._begin(request, exchange)
         exchange.response = response = await compat.download_now(self._job.downloader, request)
         if "Content-Encoding" not in response.headers:
             return response
@@ -110,7 +110,7 @@ class RobotsFetcher:
         return response.replace(body=b"", headers=headers)
 
     @staticmethod
-    def _make_ready(request: Request, exchange: _Exchange) -> None:
+    def _begin(request: Request, exchange: _Exchange) -> None:
         exchange.sent += 1
         if exchange.sent > MOST_SENT:
             raise _FetchEnded(f"middlewares sent it {MOST_SENT} times")

@@ -790,6 +790,43 @@ async def test_start_requests_of_a_busy_host_are_taken_without_a_question_for_ea
     assert first.at < late.at < second.at
 
 
+async def test_pages_arrive_while_a_slow_start_goes_on(sites: Sites) -> None:
+    """As one that reads a database does, without letting the loop turn."""
+    site = sites()
+    site.default = Answer("page", delay=0.01)
+
+    class Slow(Starting):
+        async def start(self) -> AsyncIterator[Any]:
+            async for request in super().start():
+                time.sleep(0.03)
+                yield request
+            self.by_then = len(self.result.responses)
+
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, **NO_ROBOTS}
+    args = {"start": numbered(site, 30), "late": site.url("/late"), "result": Result()}
+    result = await crawl(Slow, settings, spider_args=args)
+    assert isinstance(result.spider, Slow)
+    assert result.spider.by_then >= 5
+
+
+async def test_a_request_that_a_middleware_moves_to_another_slot_frees_the_slot_that_it_came_from(sites: Sites) -> None:
+    site = sites()
+    site.default = Answer("page")
+    site.answer("/0", Answer("page", delay=1.0))
+
+    class Moving:
+        def process_request(self, request: Request) -> None:
+            if request.url.endswith("/0"):
+                request.meta["download_slot"] = "other"
+
+    first, second = numbered(site, 2)
+    settings = {"DOWNLOAD_DELAY": 0.2, "DOWNLOADER_MIDDLEWARES": {Moving: 5000}, **NO_JITTER, **NO_ROBOTS}
+    await crawl([first.replace(priority=1), second], settings)
+    slow, other = site.log
+    assert slow.ended is not None
+    assert other.at < slow.ended
+
+
 async def test_a_start_that_waits_for_pages_gets_them(sites: Sites) -> None:
     """Its requests are all of one host, which is busy all the time; it never lets the loop turn by itself."""
     site = sites()

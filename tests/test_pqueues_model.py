@@ -431,9 +431,8 @@ class QueueModel(RuleBasedStateMachine):
     @rule(slot=st.sampled_from(SLOTS), seconds=st.sampled_from((0.0, *SECONDS)))
     def autothrottle(self, slot: str, seconds: float) -> None:
         if slot in self.downloader.slots:
-            if seconds and not self.delay_of(slot) and any(self.slot_of(one) == slot for one in self.transfers):
-                # When those under way were written was not noted without a delay: the first one counts from now.
-                self.last_sent[slot] = self.now
+            if seconds and not self.delay_of(slot) and slot in self.last_sent:
+                self.last_sent[slot] = self.now  # when the last one was written was not noted without a delay
             self.delays[slot] = seconds
             self.downloader.slots[slot].delay = seconds
 

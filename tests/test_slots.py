@@ -420,27 +420,60 @@ def test_the_gaps_are_kept_without_asyncio_too() -> None:
     assert "2 passed" in run.stdout
 
 
-async def test_the_users_delay_counts_from_when_the_connection_is_there(
-    sites: Sites, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Opening a connection may take long, also to a host whose address is known already."""
+def connect_after(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+    """Have the connections of the crawl take so long to open, one after the other."""
     from twisted.internet import reactor
     from twisted.internet.endpoints import TCP4ClientEndpoint
     from twisted.internet.task import deferLater
 
-    (site,) = sites.named("a.test")
-    site.robots("")
-    site.default = Answer("page", delay=0.02, end="close")
-    connect, opened = TCP4ClientEndpoint.connect, iter([0.0, 0.4, 0.0, 0.4, 0.0])  # the first is for robots.txt
+    connect, opened = TCP4ClientEndpoint.connect, iter(seconds)
 
     def slow_connect(self: Any, factory: Any) -> Any:
         waiting = deferLater(reactor, next(opened))  # type: ignore[arg-type]
         return waiting.addCallback(lambda _: connect(self, factory))
 
     monkeypatch.setattr(TCP4ClientEndpoint, "connect", slow_connect)
+
+
+async def test_the_users_delay_counts_from_when_the_connection_is_there(
+    sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening a connection may take long, also to a host whose address is known already."""
+    (site,) = sites.named("a.test")
+    site.robots("")
+    site.default = Answer("page", delay=0.02, end="close")
+    connect_after(monkeypatch, 0.0, 0.4, 0.0, 0.4, 0.0)  # the first is for robots.txt
     result = await crawl([site.url(f"/{number}") for number in range(4)], {"DOWNLOAD_DELAY": 0.5, **NO_JITTER})
     assert len(result.responses) == 4
     assert min(starts(page_requests(site))) >= 0.5 - SLACK
+
+
+class Slowing(Spider):
+    """Asks for two pages, and for a delay when the first is there."""
+
+    name = "slowing"
+    site: Site
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.site.url("/0"))
+
+    def parse(self, response: Any) -> Iterator[Request]:
+        self.crawler.engine.downloader.slots[self.site.host].delay = 0.5
+        yield Request(self.site.url("/1"), callback=self.nothing)
+
+    def nothing(self, response: Any) -> None:
+        pass
+
+
+async def test_a_delay_that_a_callback_sets_counts_from_when_the_last_request_was_written(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection took long to open, and nobody had asked for a delay then."""
+    connect_after(monkeypatch, 0.4, 0.0)
+    site.default = Answer("page")
+    await crawl(Slowing, {"ROBOTSTXT_OBEY": False, **NO_JITTER}, spider_args={"site": site})
+    assert len(site.log) == 2
+    assert min(starts(site.log)) >= 0.5 - SLACK
 
 
 class OneForAll(Downloader):

@@ -40,7 +40,7 @@ class WireMiddleware:
             if value is not None and name.lower() not in safe
         ]
         self._told = False
-        if not compat.handlers_hand_back_redirects(crawler.settings):
+        if not compat.answers_are_of_what_was_asked(crawler.settings):
             # Only where it has something to do: a method here costs every answer a step.
             self.process_response = self._check_hops
 

@@ -55,7 +55,8 @@ class PacingExtension:
         self._retry_exceptions = compat.retry_exceptions(settings)
         self._retry_times = settings.getint("RETRY_TIMES")
         self._backoff = self.job.settings.retry_backoff if settings.getbool("RETRY_ENABLED") else 0.0
-        # Requests whose transfer is about to end with an answer that we had to listen for.
+        # Requests whose transfer is about to end with an answer, where we have to listen for it.
+        self._listens = False
         self._answered: dict[Request, Response] = {}
         # Requests that were answered "later" and whose transfer has not ended: for how long, and why.
         self._told_later: dict[Request, tuple[float, str]] = {}
@@ -78,7 +79,7 @@ class PacingExtension:
     def spider_opened(self, spider: Spider) -> None:
         self.job.install_gate()
         if not compat.tells_answers(self.job.downloader):
-            self.crawler.signals.connect(self.response_downloaded, signal=signals.response_downloaded)
+            self._listen()
         self.job.permission.warn_at_start()
 
     def engine_started(self) -> None:
@@ -128,8 +129,12 @@ class PacingExtension:
 
     def _ended(self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None) -> None:
         """A transfer has ended, just before the next may begin."""
-        if answer is None:
-            answer = self._answered.pop(request, None)
+        heard = self._answered.pop(request, None) if self._listens else None
+        if heard is not None:
+            answer = heard
+        elif answer is None:
+            if not self._listens and compat.transfer_error() is None:
+                self._listen()  # the downloader was changed while it ran
         elif clock is not None:
             self._note_answer(request, answer, clock)
         if clock is None:
@@ -159,6 +164,10 @@ class PacingExtension:
         if status in LATER:
             self._said_later(request, status, headers)
 
+    def _listen(self) -> None:
+        self._listens = True
+        self.crawler.signals.connect(self.response_downloaded, signal=signals.response_downloaded)
+
     def response_downloaded(self, response: Response, request: Request) -> None:
         """With a downloader that tells its slots nothing of the answer."""
         self._answered[request] = response
@@ -167,7 +176,13 @@ class PacingExtension:
             self._note_answer(request, response, clock)
 
     def _note_answer(self, request: Request, response: Response, clock: HostClock) -> None:
-        """An answer came from the network, and the next request has not gone out yet."""
+        """An answer came from the network; the next request has not gone out yet. What fails here costs no answer."""
+        try:
+            self._read_answer(request, response, clock)
+        except Exception:
+            logger.error("What %s says of the pace could not be noted.", response, exc_info=True)
+
+    def _read_answer(self, request: Request, response: Response, clock: HostClock) -> None:
         if response.status in LATER:
             self._said_later(request, response.status, response.headers)
         elif not self.job.fetcher.is_ours(request):

@@ -81,12 +81,15 @@ class UnderWay:
         """What the scheduler queue handed out and has not gone to the network yet. Looks at all that is under way."""
         return [request for request, place in self.places.items() if place.from_queue and place.stage == _ON_ITS_WAY]
 
-    def sent(self, request: Hashable) -> None:
-        """Note that the request goes to the network now."""
+    def sent(self, request: Hashable) -> str | None:
+        """Note that the request goes to the network now; the slot under which it is counted, None when it is not."""
         place = self.places.get(request)
-        if place is not None and place.stage == _ON_ITS_WAY:
+        if place is None:
+            return None
+        if place.stage == _ON_ITS_WAY:
             place.stage = _SENT
             place.load.unsent -= 1
+        return place.slot
 
     def answered(self, request: Hashable) -> None:
         """Note that its transfer has ended, whatever came of it."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request
+from scrapy.core.downloader import Downloader
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.http import Response
 
@@ -162,6 +163,31 @@ class Follows(HTTP11DownloadHandler):
     async def download_request(self, request: Request) -> Response:
         response = await super().download_request(request)
         return response.replace(url=self.elsewhere) if request.url.endswith("/hop") else response
+
+
+OUTSIDE = "http://outside.test/landing"
+
+
+class Browser:
+    """Answers by itself, as a browser in a downloader middleware does."""
+
+    def process_request(self, request: Request) -> Response | None:
+        return Response(OUTSIDE) if request.url.endswith("/hop") else None
+
+
+class Hopping(Downloader):
+    """A project's downloader that follows redirects by itself."""
+
+    async def _download(self, slot: Any, request: Request) -> Response:
+        response = await super()._download(slot, request)
+        return response.replace(url=OUTSIDE) if request.url.endswith("/hop") else response
+
+
+@pytest.mark.parametrize("settings", [{"DOWNLOADER_MIDDLEWARES": {Browser: 5000}}, {"DOWNLOADER": Hopping}], ids=str)
+async def test_whoever_answers_for_another_url_out_of_scope_gives_no_page(site: Site, settings: dict[str, Any]) -> None:
+    result = await crawl([Request(site.url("/hop"))], settings, domains=["127.0.0.1"])
+    assert result.urls() == []
+    assert [type(failed.error) for failed in result.errors] == [OutOfScope]
 
 
 @pytest.mark.parametrize("inside", [True, False])

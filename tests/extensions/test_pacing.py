@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader
+from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_scour.exceptions import RateLimited
+from scrapy_scour.extensions.pacing import PacingExtension
 from scrapy_scour.policy.pacing import MultipleOf
 from tests.support.crawl import Result, crawl, run_scrapy, sleep, write_project
 from tests.support.site import Answer, Seen, Site, Sites, closed, gaps, hang, page_requests
@@ -100,7 +102,14 @@ class Unlike(Downloader):
             self._process_queue(slot)
 
 
-@pytest.mark.parametrize("downloader", [Downloader, Unlike])
+class Around(Downloader):
+    """One that does something of its own around Scrapy's."""
+
+    async def _download(self, slot: Any, request: Request) -> Any:
+        return await super()._download(slot, request)
+
+
+@pytest.mark.parametrize("downloader", [Downloader, Unlike, Around])
 async def test_what_an_answer_says_is_heard_from_any_downloader(sites: Sites, downloader: type[Downloader]) -> None:
     """A hold, its probe, and a failure that is backed off from."""
     (site,) = sites.named("a.test")
@@ -115,6 +124,50 @@ async def test_what_an_answer_says_is_heard_from_any_downloader(sites: Sites, do
     assert_left_alone(site, broken, 0.3)
     assert len(result.responses) == 4
     assert (result.stats["scour/hold/retry_after"], result.stats["scour/hold/backoff"]) == (1, 1)
+    assert result.crawler is not None
+    assert pacing(result.crawler)._answered == {}
+
+
+def pacing(crawler: Any) -> PacingExtension:
+    return next(one for one in crawler.extensions.middlewares if isinstance(one, PacingExtension))
+
+
+@pytest.mark.parametrize("when", ["before the crawl", "while it runs"])
+async def test_what_an_answer_says_is_heard_from_a_downloader_that_was_changed(
+    sites: Sites, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """By the first answer that comes another way at the latest."""
+    (site,) = sites.named("a.test")
+    open_site(site)
+    if when == "before the crawl":
+        monkeypatch.setattr(Downloader, "_download", Unlike._download)
+    else:
+        site.route("/0", lambda _: monkeypatch.setattr(Downloader, "_download", Unlike._download) or Answer("page"))
+    site.sequence("/2", [later(1), Answer("page")])
+    settings = {"CONCURRENT_REQUESTS": 1, "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
+    result = await crawl([site.url(f"/{n}") for n in range(4)], settings)
+    (said,) = refused(site)
+    assert_left_alone(site, said, 1.0)
+    assert len(result.responses) == 4
+
+
+class Away(MemoryStatsCollector):
+    """A collector whose server is away when a hold is counted."""
+
+    def inc_value(self, key: str, *args: Any, **kwargs: Any) -> None:
+        if key.startswith("scour/hold"):
+            raise ConnectionError("the stats server is away")
+        super().inc_value(key, *args, **kwargs)
+
+
+async def test_what_fails_while_an_answer_is_noted_costs_neither_the_answer_nor_its_host(sites: Sites) -> None:
+    site = open_site(sites())
+    site.sequence("/0", [later(None), Answer("page")])
+    settings = {"STATS_CLASS": Away, "SCOUR_RETRY_WAITS": [0.5], "RETRY_TIMES": 2, "CONCURRENT_REQUESTS": 1}
+    result = await crawl([site.url(f"/{n}") for n in range(3)], settings)
+    assert len(result.responses) == 3
+    assert_left_alone(site, refused(site)[0], 0.5)
+    assert any("could not be noted" in record.getMessage() for record in result.log)
 
 
 @pytest.mark.parametrize("downloader", [Downloader, Unlike])
