@@ -811,6 +811,7 @@ async def test_pages_arrive_while_a_slow_start_goes_on(sites: Sites) -> None:
 
 async def test_a_request_that_a_middleware_moves_to_another_slot_frees_the_slot_that_it_came_from(sites: Sites) -> None:
     site = sites()
+    site.robots("")
     site.default = Answer("page")
     site.answer("/0", Answer("page", delay=1.0))
 
@@ -820,9 +821,9 @@ async def test_a_request_that_a_middleware_moves_to_another_slot_frees_the_slot_
                 request.meta["download_slot"] = "other"
 
     first, second = numbered(site, 2)
-    settings = {"DOWNLOAD_DELAY": 0.2, "DOWNLOADER_MIDDLEWARES": {Moving: 5000}, **NO_JITTER, **NO_ROBOTS}
+    settings = {"DOWNLOAD_DELAY": 0.2, "DOWNLOADER_MIDDLEWARES": {Moving: 5000}, **NO_JITTER}
     await crawl([first.replace(priority=1), second], settings)
-    slow, other = site.log
+    slow, other = pages(site)
     assert slow.ended is not None
     assert other.at < slow.ended
 

@@ -143,8 +143,12 @@ async def test_what_an_answer_says_is_heard_from_a_downloader_that_was_changed(
         monkeypatch.setattr(Downloader, "_download", Unlike._download)
     else:
         site.route("/0", lambda _: monkeypatch.setattr(Downloader, "_download", Unlike._download) or Answer("page"))
-    site.sequence("/2", [later(1), Answer("page")])
-    settings = {"CONCURRENT_REQUESTS": 1, "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
+    site.sequence("/2", [later(None), Answer("page")])
+    settings = {
+        "SCOUR_RETRY_WAITS": [1],
+        "CONCURRENT_REQUESTS": 1,
+        "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+    }
     result = await crawl([site.url(f"/{n}") for n in range(4)], settings)
     (said,) = refused(site)
     assert_left_alone(site, said, 1.0)
