@@ -811,7 +811,7 @@ def wake_engine(crawler: Crawler) -> None:
 
 
 #: So long, seconds, start requests are taken one after the other before the loop turns again.
-_AT_ONCE_S = 0.01
+_AT_ONCE_S = 0.003
 
 
 def hasten_start(crawler: Crawler, all_must_wait: Callable[[], bool]) -> None:

@@ -339,7 +339,8 @@ async def test_a_host_that_refuses_for_ever_without_a_usable_time_is_given_up_an
     )
     # The waits grow, nothing comes in between, and it ends: a burst, a probe, another probe.
     seen = page_requests(a)
-    burst = [one for one in seen if one.at < (seen[0].ended or 0) + 0.1]
+    # What was on its way when the site first said so may arrive late on a busy machine, within the first wait.
+    burst = [one for one in seen if one.at < (seen[0].ended or 0) + 0.2 - SLACK]
     assert len(burst) <= 8
     assert len(seen) == len(burst) + 2
     assert seen[-2].at - (burst[-1].ended or 0) >= 0.2 - SLACK
