@@ -6,6 +6,7 @@ setting, value and rule.
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Callable
@@ -474,8 +475,6 @@ def collect(settings: BaseSettings) -> tuple[dict[str, Any], list[str]]:
     known = [setting.name for setting in SETTINGS]
     for name in settings:
         if isinstance(name, str) and name.startswith(PREFIX) and name not in known:
-            import difflib  # large, and only for a wrong setting
-
             # Without the prefix, which makes any two of them alike.
             names = [one.removeprefix(PREFIX) for one in known]
             near = difflib.get_close_matches(name.removeprefix(PREFIX), names, n=1, cutoff=0.6)

@@ -10,38 +10,35 @@ MOST_HOSTS = 100_000
 
 
 class HostMark:
-    """Hosts to which something happened at least once. ``full``: later hosts are not added any more.
-
-    ``hosts``: which, to be looked at only.
-    """
+    """Hosts to which something happened at least once. ``full``: later hosts are not added any more."""
 
     def __init__(self, size: int = MOST_HOSTS) -> None:
         self._size = size
-        self.hosts: set[str] = set()
+        self._hosts: set[str] = set()
 
     def add(self, host: str) -> bool:
         """Mark the host; True when it was not marked before and is now."""
-        if host in self.hosts or self.full or not host:
+        if host in self._hosts or self.full or not host:
             return False
-        self.hosts.add(host)
+        self._hosts.add(host)
         return True
 
     def discard(self, host: str) -> None:
-        self.hosts.discard(host)
+        self._hosts.discard(host)
 
     @property
     def full(self) -> bool:
-        return len(self.hosts) >= self._size
+        return len(self._hosts) >= self._size
 
     def examples(self, most: int) -> list[str]:
         """Some of the hosts, in alphabetical order of those that were looked at."""
-        return sorted(list(self.hosts)[:most])
+        return sorted(list(self._hosts)[:most])
 
     def __contains__(self, host: str) -> bool:
-        return host in self.hosts
+        return host in self._hosts
 
     def __len__(self) -> int:
-        return len(self.hosts)
+        return len(self._hosts)
 
 
 class ClosedHosts:
@@ -56,7 +53,7 @@ class ClosedHosts:
 
     def opened(self, host: str) -> None:
         """The host got a request, or a page of it came from somewhere."""
-        if host not in self._open.hosts:
+        if host not in self._open:
             self._open.add(host)
             self.closed.discard(host)
 
