@@ -136,6 +136,9 @@ _DOWNLOAD_CODE: Any = getattr(getattr(Downloader, "_download", None), "__code__"
 #: Hosts that one slot remembers, to tell what delay it keeps.
 _MOST_CLOCKS = 1000
 
+#: Hosts whose pool keys are remembered.
+_MOST_HOSTS = 10_000
+
 
 class _Queue(deque[Any]):
     """A slot's queue that tells when a request leaves it.
@@ -172,13 +175,13 @@ class _Transfers(set[Any]):
         self._slot = slot
 
     def add(self, request: Any) -> None:
-        super().add(request)
+        set.add(self, request)
         if self._slot._delay:
             self._slot._began()
 
     def remove(self, request: Any) -> None:
         try:
-            super().remove(request)
+            set.remove(self, request)
         finally:  # also when one object was downloaded twice at a time, which the set holds once
             frame = sys._getframe(1)
             answer = frame.f_locals.get(_ANSWER) if frame.f_code is _DOWNLOAD_CODE else None
@@ -215,7 +218,8 @@ class PoliteSlot(Slot):
         self._key = key
         self._drawn: float | None = None
         self._lastseen = 0.0
-        self._running: dict[Any, list[tuple[HostClock | None, float]]] = {}
+        self._running: dict[Any, tuple[HostClock | None, float]] = {}
+        self._twice: list[tuple[Any, tuple[HostClock | None, float]]] = []  # of requests that are running already
         self._busy = 0  # requests taken out of the queue whose transfer has not ended
         self._delay = 0.0
         self._clocks: dict[str, HostClock] = {}
@@ -297,6 +301,8 @@ class PoliteSlot(Slot):
             return 0.0
         self._head = None
         clock = self._head_clock()
+        if not self._delay and (clock is None or not clock.paced):
+            return 0.0
         wait = self.turn(clock)
         if wait > 0.0:
             return wait + (slot_now() - self._lastseen)
@@ -336,7 +342,10 @@ class PoliteSlot(Slot):
             clock.began()
         self._busy += 1
         now = self._gate.now()
-        self._running.setdefault(request, []).append((clock, now))
+        if request in self._running:
+            self._twice.append((request, (clock, now)))
+        else:
+            self._running[request] = (clock, now)
         counted = self._gate.dispatched(request, clock, now)
         # The time of the next one is known from here on, and a slot that a middleware moved the request from has room.
         if self._delay:
@@ -347,11 +356,18 @@ class PoliteSlot(Slot):
     def _began(self) -> None:
         self._lastseen = max(self._lastseen, slot_now())
 
+    def _next_of(self, request: Request) -> None:
+        """One object that is downloaded twice at a time ends twice."""
+        for twice in self._twice:
+            if twice[0] is request:
+                self._twice.remove(twice)
+                self._running[request] = twice[1]
+                break
+
     def _ended(self, request: Request, answer: Response | None) -> None:
-        times = self._running[request]
-        clock, began_at = times.pop(0)
-        if not times:
-            del self._running[request]
+        clock, began_at = self._running.pop(request)
+        if self._twice:
+            self._next_of(request)
         self._busy -= 1
         now = self._gate.now()
         try:
@@ -359,10 +375,11 @@ class PoliteSlot(Slot):
         finally:  # whatever went wrong there, the host is free again
             if clock is not None:
                 clock.ended(now)
-                waiting, clock.waiting = clock.waiting, None
-                for slot in waiting or ():
-                    if slot is not self:  # the downloader looks at this one anyway
-                        self._gate.look_again(slot)
+                if clock.waiting:
+                    waiting, clock.waiting = clock.waiting, None
+                    for slot in waiting:
+                        if slot is not self:  # the downloader looks at this one anyway
+                            self._gate.look_again(slot)
 
 
 class _Slots(dict[str, Slot]):
@@ -395,11 +412,11 @@ class _Active(set[Any]):
         self._gate = gate
 
     def add(self, request: Any) -> None:
-        super().add(request)
+        set.add(self, request)
         self._gate.entered(request)
 
     def remove(self, request: Any) -> None:
-        super().remove(request)
+        set.remove(self, request)
         self._gate.left(request)
 
 
@@ -434,12 +451,15 @@ class _Handlers(dict[str, Any]):
 
     def _watch(self, pool: HTTPConnectionPool, repeats: bool) -> None:
         connection = pool.getConnection
+        hosts: dict[Any, str] = {}
 
         def watched(key: Any, endpoint: Any) -> Any:
-            # (scheme, host, port), and more behind it for a tunnel; of a plain proxy the site is not in the key.
-            to_site = key[0] in (b"http", b"https") and isinstance(key[1], bytes)
-            host = key[1].decode("latin-1") if to_site else ""
-            pool.retryAutomatically = repeats and to_site
+            host = hosts.get(key)
+            if host is None:
+                if len(hosts) >= _MOST_HOSTS:
+                    hosts.clear()
+                host = hosts[key] = _host_of_pool(key)
+            pool.retryAutomatically = repeats and host != ""
             found = connection(key, endpoint)
             if not found.called or found.paused or isinstance(found.result, (Deferred, Failure)):
                 return found.addCallback(self._connected, host)
@@ -462,6 +482,14 @@ class _Handlers(dict[str, Any]):
 
     def _repeats(self, repeats: Callable[..., bool], host: str, *why: Any) -> bool:
         return self._gate.may_repeat(host) and repeats(*why)
+
+
+def _host_of_pool(key: Any) -> str:
+    """The host of a pool's key: (scheme, host, port), and more behind it for a tunnel.
+
+    "" for a plain proxy, of which the site is not in the key.
+    """
+    return key[1].decode("latin-1") if key[0] in (b"http", b"https") and isinstance(key[1], bytes) else ""
 
 
 def supports_slots(downloader_cls: type) -> bool:
@@ -600,7 +628,9 @@ def slot_wait(
     """
     slot = downloader.slots.get(key)
     if isinstance(slot, PoliteSlot):
-        return None if under_way >= slot._concurrency or (unsent and slot._delay) else slot.turn(clock)
+        if under_way >= slot._concurrency or (unsent and slot._delay):
+            return None
+        return 0.0 if not slot._delay and (clock is None or not clock.paced) else slot.turn(clock)
     if under_way >= slot_limit(downloader, key) or (unsent and slot_delay(downloader, key)):
         return None
     return slot_turn(downloader, key, clock, now)

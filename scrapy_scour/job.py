@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy.utils.misc import build_from_crawler, load_object
 
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
     from scrapy_scour.pqueues import PolitePriorityQueue
 
+_T = TypeVar("_T")
+
 _ATTRIBUTE = "_scrapy_scour_job"
 
 #: meta key: the real URL of a request that goes to a rendering service by URL.
@@ -72,6 +74,7 @@ class Job:
 
     ``gate_installed`` is True once the host clocks stand before the downloader; until then nothing may be sent.
     ``under_way`` holds the requests that are in the downloader or on their way there, until they have left it.
+    ``on_answered(slot key)`` is called when the transfer of one has ended, after ``on_ended`` has looked at what came.
     ``on_left(slot key, host, answered)`` is called for each that leaves, ``answered``: its transfer had ended before.
     ``on_slot_changed(slot key)`` is called when a delay was written,
     ``on_queued(queue, slot key)`` when a slot of our scheduler queue has got its first request, has lost its
@@ -109,7 +112,6 @@ class Job:
             retry_after_max_s=self.settings.retry_after_max,
         )
         self.gate_installed = False
-        self.began_at: dict[Request, float] = {}
         #: Requests that were refused for rate in a way that is not held against them (``downloadermiddlewares.retry``).
         self.spared: set[Request] = set()
         self.on_left: list[Callable[[str, str, bool], None]] = []
@@ -119,10 +121,10 @@ class Job:
         self.on_entered: list[Callable[[Request], None]] = []
         self.on_dispatched: list[Callable[[Request, HostClock | None], None]] = []
         self.on_ended: list[Callable[[Request, HostClock | None, float, Response | None], None]] = []
+        self.on_answered: list[Callable[[str], None]] = []
         self.on_hold: list[Callable[[HostClock, str], None]] = []
         self.on_lost: list[Callable[[Request, OutOfScope], None]] = []
         self.sites = Sites()
-        self._host_of: dict[Request, str] = {}  # of those in the downloader that name no real URL
 
     def _name_the_bot(self) -> None:
         """``SCOUR_BOT_USER_AGENT`` sets ``USER_AGENT``, unless that was set with more weight (by a spider, say)."""
@@ -174,8 +176,8 @@ class Job:
             real = self.real_url(request)
             if real is not request.url:
                 return host_of(real)
-        # One request is asked about a dozen times on its way through the components.
-        return self._host_of.get(request) or self.sites.of(request.url).host
+        place = self.under_way.places.get(request)
+        return place.host if place is not None and place.by_url else self.sites.of(request.url).host
 
     def place_of(self, request: Request) -> tuple[str, str]:
         """The request's download slot and the host of its site: mostly one name, and nothing has to be worked out."""
@@ -190,8 +192,22 @@ class Job:
 
     def clock_of(self, request: Request) -> HostClock | None:
         """The clock of the request's host; None for a request that belongs to none (``file:``, ``data:``)."""
+        place = self.under_way.places.get(request)
+        # A clock is never dropped while a request of its host is in the downloader.
+        if place is not None and place.clock is not None and REAL_URL not in request.meta:
+            return place.clock
         host = self.host_of(request)
-        return (self.pace.known(host) or self.pace.clock(host, self.now())) if host else None
+        if not host:
+            return None
+        clock = self.pace.known(host) or self.pace.clock(host, self.now())
+        if place is not None and place.by_url and place.host == host:
+            place.clock = clock
+        return clock
+
+    def began_at(self, request: Request, otherwise: _T) -> float | _T:
+        """When the request went to the network, monotonic seconds; ``otherwise`` when it is not there."""
+        place = self.under_way.places.get(request)
+        return otherwise if place is None or place.began_at is None else place.began_at
 
     def name_slot(self, request: Request) -> None:
         """Give requests of one host one download slot, whatever the spelling of its name or the service in between."""
@@ -400,11 +416,6 @@ class Job:
         return back
 
     @staticmethod
-    def is_waiting(request: Request) -> bool:
-        """Whether the request is on its way back to the scheduler."""
-        return WAITING in request.meta
-
-    @staticmethod
     def restore(request: Request) -> None:
         """Make a request that has waited what it was before."""
         meta = request.meta
@@ -422,13 +433,10 @@ class Job:
     def entered(self, request: Request) -> None:
         """The request is in the downloader; one that the scheduler queue handed out is counted already."""
         place = self.under_way.places.get(request)
-        if place is not None:
-            host = place.host
-        else:
+        if place is None:
             slot, host = self.place_of(request)
-            self.under_way.enter(request, slot, host, from_queue=False)
-        if REAL_URL not in request.meta:
-            self._host_of[request] = host
+            place = self.under_way.enter(request, slot, host, from_queue=False)
+        place.by_url = REAL_URL not in request.meta
         for listener in self.on_entered:
             listener(request)
 
@@ -457,8 +465,7 @@ class Job:
 
     def dispatched(self, request: Request, clock: HostClock | None, now: float) -> str | None:
         """The name of the slot under which the request is counted, None when it is not."""
-        slot = self.under_way.sent(request)
-        self.began_at[request] = now
+        slot = self.under_way.sent(request, now)
         for listener in self.on_dispatched:
             listener(request, clock)
         return slot
@@ -467,16 +474,18 @@ class Job:
         self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None
     ) -> None:
         """``answer``: None after an error, and where the downloader does not tell it (``compat.tells_answers``)."""
-        self.under_way.answered(request)
+        place = self.under_way.answered(request)
         for listener in self.on_ended:
             listener(request, clock, duration_s, answer)
-        self.began_at.pop(request, None)
+        if place is not None:
+            place.began_at = None
+            for room in self.on_answered:
+                room(place.slot)
 
     def left(self, request: Request) -> None:
         """The request has left the downloader, however it ended."""
         if self.spared:
             self.spared.discard(request)
-        self._host_of.pop(request, None)
         place = self.under_way.leave(request)
         if place is not None:
             for listener in self.on_left:

@@ -141,7 +141,7 @@ class Outcomes:
 
     def fetch_ended(self, request: Request, result: Any) -> None:
         """A request has left the downloader: with a Response, with a Request in its place, or with a Failure."""
-        if isinstance(result, Request) or (ROBOTS_REQUEST in request.meta and request.callback is NO_CALLBACK):
+        if isinstance(result, Request) or (request.callback is NO_CALLBACK and ROBOTS_REQUEST in request.meta):
             return
         if isinstance(result, Response):
             self._answered(request, result)
@@ -165,7 +165,6 @@ class Outcomes:
     def _answered(self, request: Request, response: Response) -> None:
         status = response.status
         category = category_of_status(status)
-        reason = f"status {status}"
         if category is None:
             if not 300 <= status <= 399 or self._wants_redirects(request, status):
                 self._job.count.add(stats.PAGES)
@@ -175,6 +174,8 @@ class Outcomes:
                 return
             category = FailureCategory.REDIRECT_REFUSED
             reason = f"a redirect (status {status}) that leads nowhere"
+        else:
+            reason = f"status {status}"
         self.record(
             request,
             Outcome(reason, url=self._url(request), trail=_trail(request), category=category, status=status),

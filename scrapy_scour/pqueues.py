@@ -151,7 +151,7 @@ class PolitePriorityQueue:
         compat.hasten_start(crawler, job.all_must_wait)
         job.on_left.append(self._left)
         job.on_slot_changed.append(self._slot_changed)
-        job.on_ended.append(self._answered)
+        job.on_answered.append(self._answered)
         job.pace.listeners.append(self._clock_changed)
         # The scheduler closes its disk queue, but never the one in memory.
         crawler.signals.connect(self._spider_closed, signal=signals.spider_closed)
@@ -208,7 +208,7 @@ class PolitePriorityQueue:
         self._count -= 1
         hosts = self._shared.get(queue)
         host = self._job.host_of(request) if hosts is not None or queue.host is None else queue.host
-        self._load.enter(request, queue.slot, host, from_queue=True)
+        place = self._load.enter(request, queue.slot, host, from_queue=True)
         if left:
             if hosts is not None:
                 hosts.went(host)
@@ -216,7 +216,7 @@ class PolitePriorityQueue:
             self._turns += 1.0
             queue.turn = self._turns
             # Its new place is looked up when it comes to the top again.
-            queue.entry = (self._rank(queue), queue)
+            queue.entry = (place.load.count * _TURNS + queue.turn, queue)
             heapq.heapreplace(self._ready, queue.entry)
         else:
             heapq.heappop(self._ready)
@@ -244,7 +244,7 @@ class PolitePriorityQueue:
             job.queues.remove(self)
             job.on_left.remove(self._left)
             job.on_slot_changed.remove(self._slot_changed)
-            job.on_ended.remove(self._answered)
+            job.on_answered.remove(self._answered)
             job.pace.listeners.remove(self._clock_changed)
         return state
 
@@ -392,10 +392,6 @@ class PolitePriorityQueue:
         count, unsent = (0, 0) if load is None else (load.count, load.unsent)
         return compat.slot_wait(self._downloader, queue.slot, clock, now, count, unsent)
 
-    def _one_at_a_time(self, host: str) -> bool:
-        clock = self._job.pace.known(host)
-        return self._job.pace.throttled if clock is None else clock.one_at_a_time
-
     def _next_host(self, queue: _SlotQueue) -> str:
         """The host of the slot's next request, "" when that cannot be seen before it is taken out."""
         try:
@@ -435,7 +431,8 @@ class PolitePriorityQueue:
         """A request has left the downloader: its slot has room if it had not before, and its host is free again."""
         if self._engine.paused and self._timer is None:
             self._wake()
-        if answered and not self._one_at_a_time(host):
+        clock = self._job.pace.known(host)
+        if answered and not (self._job.pace.throttled if clock is None else clock.one_at_a_time):
             return  # that it has left changes nothing: its slot had room since the transfer ended
         queue = self.pqueues.get(slot)
         if queue is not None:
@@ -448,12 +445,15 @@ class PolitePriorityQueue:
         if self.asleep:
             self._look_again()
 
-    def _answered(self, request: Request, clock: HostClock | None, duration_s: float, answer: Response | None) -> None:
+    def _answered(self, slot: str) -> None:
         """A transfer has ended: its slot has room."""
-        place = self._load.places.get(request)
-        queue = None if place is None else self.pqueues.get(place.slot)
+        queue = self.pqueues.get(slot)
         if queue is not None:
-            self._make_ready(queue)
+            ready = self._ready
+            if ready and ready[0] is queue.entry:  # the first stays the first with less under way
+                queue.entry = ready[0] = (self._rank(queue), queue)
+            else:
+                self._make_ready(queue)
             if self.asleep:
                 self._look_again()
 

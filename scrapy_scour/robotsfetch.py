@@ -276,7 +276,7 @@ class RobotsFetcher:
             if job.now() - exchange.began_at > timeout:
                 return f"the middlewares did not let it pass within {timeout:g} s"
             return ""
-        dispatched_at = job.began_at.get(request)
+        dispatched_at = job.began_at(request, None)
         if dispatched_at is not None:
             if job.now() - dispatched_at > timeout + GRACE_S:
                 exchange.too_slow = True
@@ -335,7 +335,7 @@ class RobotsFetcher:
             raise StopDownload(fail=False)
         # Not every handler's timeout covers the body.
         now = self._job.now()
-        if now - self._job.began_at.get(request, now) > self._job.settings.robotstxt_timeout:
+        if now - self._job.began_at(request, now) > self._job.settings.robotstxt_timeout:
             exchange.too_slow = True
             raise StopDownload(fail=True)
 

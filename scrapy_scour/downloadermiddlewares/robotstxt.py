@@ -34,28 +34,29 @@ class RobotsTxtMiddleware:
         if job.fetcher.is_ours(request):
             return None
         job.restore(request)
-        if not job.permission.applies_to(request):
+        permission = job.permission
+        if not permission.applies_to(request):
             job.refuse_if_given_up(request)
             return job.wait_elsewhere(request, job.clock_of(request))
-        origin = job.permission.origin_of(request)
+        origin = permission.origin_of(request)
         known = job.robots.fresh(origin)
-        still_holds = job.permission.still_holds(request)
+        still_holds = permission.still_holds(request)
         # Where robots.txt itself said "later", that is what its pages end with, not that the host is given up for it.
         if known is not None or not job.robots.refuses(origin):
             job.refuse_if_given_up(request)
         if known is not None:
-            job.permission.judge(request, origin, known)
-        elif job.permission.needs_no_rules(request):
-            job.permission.let_through(request)
+            permission.judge(request, origin, known)
+        elif permission.needs_no_rules(request):
+            permission.let_through(request)
         elif not still_holds:
-            back = await job.permission.obtain(request, origin)
+            back = await permission.obtain(request, origin)
             if back is not None:
                 return back
             job.refuse_if_given_up(request)
         clock = job.clock_of(request)
         back = job.wait_elsewhere(request, clock)
         if back is not None:
-            job.permission.let_wait(back)
+            permission.let_wait(back)
         elif clock is not None:
             clock.pages += 1
         return back

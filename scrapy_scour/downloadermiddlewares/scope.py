@@ -15,13 +15,15 @@ from scrapy.exceptions import CloseSpider
 from scrapy_scour import stats
 from scrapy_scour.compat import DOWNLOAD_SLOT
 from scrapy_scour.exceptions import OutOfScope, PolicyCheckFailed, Refused
-from scrapy_scour.job import REAL_URL, job_of
+from scrapy_scour.job import REAL_URL, WAITING, job_of
 from scrapy_scour.policy.urls import without_userinfo
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from typing_extensions import Self
+
+    from scrapy_scour.policy.scope import Scope
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,12 @@ COUNTED = "scour_start"
 STATE = "scrapy_scour_starts"
 
 
+#: Hosts that are remembered as being inside. Past that they are all forgotten.
+_MOST_INSIDE = 50_000
+#: Meta keys on account of which a request is looked at in full.
+_SAY_MORE = frozenset({DOWNLOAD_SLOT, REAL_URL})
+
+
 class ScopeMiddleware:
     """Drops what is out of scope with OutOfScope, before it is queued and before anything is sent for it."""
 
@@ -42,6 +50,8 @@ class ScopeMiddleware:
         self.job = job_of(crawler)
         self.job.on_lost.append(self._lost)
         self._hosts_told: set[str] = set()
+        self._scope: Scope | None = None
+        self._inside: set[str] = set()  # hosts of which all URLs are inside ``_scope``
         self._starts = [0, 0]  # start requests seen, and those of them that ended out of scope
         self._first_lost = ""
         for handler, signal in (
@@ -61,11 +71,12 @@ class ScopeMiddleware:
 
         Takes whatever the signal brings, which costs each request less than to leave it out.
         """
-        self.job.name_slot(request)
-        if self.job.is_waiting(request):
+        meta = request.meta
+        if WAITING in meta:
+            self.job.name_slot(request)
             return  # judged before it went back; judged again when it comes out
-        if request.meta.get("is_start_request") and COUNTED not in request.meta:
-            request.meta[COUNTED] = True
+        if "is_start_request" in meta and COUNTED not in meta and meta["is_start_request"]:
+            meta[COUNTED] = True
             self._starts[0] += 1
         try:
             self._judge(request)
@@ -78,11 +89,15 @@ class ScopeMiddleware:
         if self.job.fetcher.is_ours(request):
             return
         self.job.restore(request)
-        self.job.name_slot(request)
         self._judge(request)
 
     def _judge(self, request: Request) -> None:
-        meta = request.meta
+        """Raise what keeps the request from being fetched; name its download slot where that is not its host's name."""
+        job, meta = self.job, request.meta
+        site, scope = job.sites.of(request.url), job.scope
+        if site.as_spelled and site.host in self._inside and scope is self._scope and _SAY_MORE.isdisjoint(meta):
+            return  # nearly always
+        job.name_slot(request)
         slot = meta.get(DOWNLOAD_SLOT)
         if slot is not None and not isinstance(slot, str):
             raise PolicyCheckFailed(
@@ -90,11 +105,13 @@ class ScopeMiddleware:
                 url=without_userinfo(request.url),
             )
         if REAL_URL in meta:
-            self.job.check_real_url(request)
-        verdict = self.job.judge_request(request)
+            job.check_real_url(request)
+        verdict = job.judge_request(request)
         if verdict:
+            if REAL_URL not in meta and scope.contains_all_of(site.host):
+                self._remember(site.host, scope)
             return
-        host = self.job.host_of(request)
+        host = job.host_of(request)
         if host not in self._hosts_told and len(self._hosts_told) < 100_000:
             self._hosts_told.add(host)
             logger.debug(
@@ -107,12 +124,18 @@ class ScopeMiddleware:
                 },
                 extra={"spider": self.crawler.spider},
             )
-            self.job.count.add(stats.OFFSITE_DOMAINS)
-        self.job.count.add(stats.OFFSITE_FILTERED)
-        url = without_userinfo(self.job.real_url(request))
+            job.count.add(stats.OFFSITE_DOMAINS)
+        job.count.add(stats.OFFSITE_FILTERED)
+        url = without_userinfo(job.real_url(request))
         came_by = meta.get("redirect_urls")
         trail = [*came_by, url] if came_by and isinstance(came_by, (list, tuple)) else ()
-        raise self.job.lost(request, OutOfScope(f"{verdict.reason} ({verdict.source})", url=url, trail=trail))
+        raise job.lost(request, OutOfScope(f"{verdict.reason} ({verdict.source})", url=url, trail=trail))
+
+    def _remember(self, host: str, scope: Scope) -> None:
+        """All URLs of the host are inside, as long as the scope is this one."""
+        if scope is not self._scope or len(self._inside) >= _MOST_INSIDE:
+            self._scope, self._inside = scope, set()
+        self._inside.add(host)
 
     # Whether any start request is left
 

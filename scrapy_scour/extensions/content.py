@@ -47,5 +47,5 @@ class ContentTypeExtension:
             clock = self.job.clock_of(request)
             if clock is not None:
                 # An answer that is not to our liking is no refusal for rate.
-                clock.answered_well(self.job.began_at.get(request, math.inf))
+                clock.answered_well(self.job.began_at(request, math.inf))
             raise refusal

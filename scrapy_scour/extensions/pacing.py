@@ -52,6 +52,7 @@ class PacingExtension:
         settings = crawler.settings
         self._throttle = self.job.settings.throttle
         self._retry_codes = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
+        self._telling = self._retry_codes | LATER
         self._retry_exceptions = compat.retry_exceptions(settings)
         self._retry_times = settings.getint("RETRY_TIMES")
         self._backoff = self.job.settings.retry_backoff if settings.getbool("RETRY_ENABLED") else 0.0
@@ -178,7 +179,8 @@ class PacingExtension:
     def _note_answer(self, request: Request, response: Response, clock: HostClock) -> None:
         """An answer came from the network; the next request has not gone out yet. What fails here costs no answer."""
         try:
-            self._read_answer(request, response, clock)
+            if clock.troubled or response.status in self._telling:  # else it changes nothing
+                self._read_answer(request, response, clock)
         except Exception:
             logger.error("What %s says of the pace could not be noted.", response, exc_info=True)
 
@@ -189,7 +191,7 @@ class PacingExtension:
             if response.status in self._retry_codes:
                 self._back_off(clock, request)
             else:
-                clock.answered_well(self.job.began_at.get(request, math.inf))
+                clock.answered_well(self.job.began_at(request, math.inf))
 
     def _said_later(self, request: Request, status: int, headers: Headers) -> None:
         """The host said "later", of a page or of its robots.txt; once for each request."""
@@ -221,7 +223,7 @@ class PacingExtension:
     def _later(self, clock: HostClock, request: Request, status: int, asked: float | None) -> None:
         """Leave all of the host alone."""
         job, now = self.job, self.job.now()
-        new = clock.refused_for_rate(now, job.began_at.get(request, now))
+        new = clock.refused_for_rate(now, job.began_at(request, now))
         if not new or (asked is not None and clock.incidents_in_a_row == 1):
             job.spared.add(request)
         settings = job.settings
@@ -254,6 +256,6 @@ class PacingExtension:
         job, now = self.job, self.job.now()
         if not self._backoff or request.meta.get("dont_retry"):
             return
-        if clock.failed(now, job.began_at.get(request, now)):
+        if clock.failed(now, job.began_at(request, now)):
             job.count_hold(clock, "backoff")
         clock.hold(now + backoff_s(self._backoff, clock.failures), "backoff", probe=False)

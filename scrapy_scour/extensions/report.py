@@ -90,7 +90,7 @@ class ReportExtension:
     def _dispatched(self, request: Request, clock: HostClock | None) -> None:
         if clock is None:
             return
-        now = self.job.began_at[request]
+        now = self.job.began_at(request, self.job.now())
         gap = None
         if clock.in_flight > 1:  # this one counts already
             gap = 0.0

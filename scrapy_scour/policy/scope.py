@@ -87,6 +87,10 @@ class Scope:
         above = (name[dot.end() :] for dot in re.finditer(r"\.", name))
         return any(domain in self.domains and address_of(domain) is None for domain in above)
 
+    def contains_all_of(self, host: str) -> bool:
+        """Return whether every URL of *host* is inside, whoever asks for it and in whatever way."""
+        return not self.include and not self.exclude and self.allows_host(host)
+
     def judge_request(self, url: str, *, dont_filter: bool = False, allow_offsite: bool = False) -> Verdict:
         """Judge what the spider itself asks for.
 

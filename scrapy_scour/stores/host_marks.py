@@ -5,6 +5,8 @@ Past the bound nothing is ever counted that is not so; hosts that come later may
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 #: Hosts that one mark remembers. A name takes about 100 bytes.
 MOST_HOSTS = 100_000
 
@@ -15,6 +17,8 @@ class HostMark:
     def __init__(self, size: int = MOST_HOSTS) -> None:
         self._size = size
         self._hosts: set[str] = set()
+        #: ``contains(host)``: whether it is marked. No method of its own: it is asked for every page.
+        self.contains: Callable[[str], bool] = self._hosts.__contains__
 
     def add(self, host: str) -> bool:
         """Mark the host; True when it was not marked before and is now."""
@@ -34,9 +38,6 @@ class HostMark:
         """Some of the hosts, in alphabetical order of those that were looked at."""
         return sorted(list(self._hosts)[:most])
 
-    def __contains__(self, host: str) -> bool:
-        return host in self._hosts
-
     def __len__(self) -> int:
         return len(self._hosts)
 
@@ -53,12 +54,12 @@ class ClosedHosts:
 
     def opened(self, host: str) -> None:
         """The host got a request, or a page of it came from somewhere."""
-        if host not in self._open:
+        if not self._open.contains(host):
             self._open.add(host)
             self.closed.discard(host)
 
     def refused(self, host: str) -> None:
         """robots.txt refused a URL of the host."""
         # Once open hosts may have been forgotten, a host that is not known as open may still be.
-        if host not in self._open and not self._open.full:
+        if not self._open.contains(host) and not self._open.full:
             self.closed.add(host)

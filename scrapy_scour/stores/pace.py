@@ -37,6 +37,7 @@ class HostClock:
     room. Both are kept here, not worked out: they are asked for again and again.
     ``asked_by``: which file and line asks for the delay, for people. ``over_max_s``, ``over_max_by``: the same of one
     above the maximum that the project keeps, 0.0 for none; it paces nothing.
+    ``troubled``: something went wrong that the next good answer ends; kept here like these two.
     ``incidents``: refusals for rate until a quiet time, ``incidents_in_a_row`` without a good answer between them,
     ``incident_at`` when the last began, ``incident_wait_s`` how long it had the host left alone; ``failures``: other
     failures in a row that are retried, ``failure_at`` when the last was noted.
@@ -70,6 +71,7 @@ class HostClock:
         "store",
         "throttle_s",
         "throttled",
+        "troubled",
         "waiting",
     )
 
@@ -104,6 +106,7 @@ class HostClock:
         """Bring up to date what follows from the rest."""
         self.one_at_a_time = self.asked_s > 0.0 or self.throttled or self.probing
         self.paced = self.one_at_a_time or self.held_until != NEVER
+        self.troubled = self.probing or self.incidents_in_a_row > 0 or self.failures > 0
 
     def ask(self, source: Hashable, seconds: float) -> bool:
         """Note that ``source`` (an origin and agent) asks for ``seconds``; True when the host's delay changed.
@@ -162,6 +165,7 @@ class HostClock:
         self.incidents += 1
         self.incidents_in_a_row += 1
         self.incident_at = now
+        self._settle()
         return True
 
     def failed(self, now: float, began_at: float) -> bool:
@@ -170,6 +174,7 @@ class HostClock:
             return False
         self.failures += 1
         self.failure_at = now
+        self._settle()
         return True
 
     def answered_well(self, began_at: float = math.inf) -> None:
@@ -177,7 +182,7 @@ class HostClock:
 
         One to a request that went out, at ``began_at``, before the host said "later" says nothing about that.
         """
-        if not (self.probing or self.incidents_in_a_row or self.failures):
+        if not self.troubled:
             return
         if began_at > self.failure_at:
             self.failures = 0
@@ -185,7 +190,7 @@ class HostClock:
         if began_at > self.incident_at:
             self.incidents_in_a_row = 0
             self.probing = False
-            self._settle()
+        self._settle()
         self.store.saved_hold(self)
         if probing and not self.probing:
             self.store.changed(self)
@@ -236,7 +241,7 @@ class HostClock:
     @property
     def at_ease(self) -> bool:
         """Nothing went wrong with this host that still counts."""
-        return not (self.probing or self.incidents or self.incidents_in_a_row or self.failures)
+        return not (self.troubled or self.incidents)
 
 
 class PaceStore:

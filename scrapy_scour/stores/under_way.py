@@ -7,7 +7,10 @@ any request. Decides nothing.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scrapy_scour.stores.pace import HostClock
 
 _ON_ITS_WAY, _SENT, _ANSWERED = 0, 1, 2
 
@@ -23,9 +26,13 @@ class SlotLoad:
 
 
 class Place:
-    """Where one request is: its slot, its host, whether the scheduler queue handed it out, how far it has come."""
+    """Where one request is: its slot, its host, whether the scheduler queue handed it out, how far it has come.
 
-    __slots__ = ("from_queue", "host", "load", "slot", "stage")
+    ``began_at``: when it went to the network, monotonic seconds, None before and after its transfer. ``by_url``: ``host`` is what its URL
+    says, as long as nobody names another site for it. ``clock``: that host's clock, once somebody has looked it up.
+    """
+
+    __slots__ = ("began_at", "by_url", "clock", "from_queue", "host", "load", "slot", "stage")
 
     def __init__(self, slot: str, load: SlotLoad, host: str, from_queue: bool) -> None:
         self.slot = slot
@@ -33,6 +40,9 @@ class Place:
         self.host = host
         self.from_queue = from_queue
         self.stage = _ON_ITS_WAY
+        self.began_at: float | None = None
+        self.by_url = False
+        self.clock: HostClock | None = None
 
 
 class UnderWay:
@@ -56,17 +66,18 @@ class UnderWay:
     def __len__(self) -> int:
         return len(self.places)
 
-    def enter(self, request: Hashable, slot: str, host: str, *, from_queue: bool) -> None:
+    def enter(self, request: Hashable, slot: str, host: str, *, from_queue: bool) -> Place:
         """Count a request in; one that is in already is not counted twice."""
-        if request in self.places:
-            return
-        load = self.loads.get(slot)
-        if load is None:
-            load = self.loads[slot] = SlotLoad()
-        self.places[request] = Place(slot, load, host, from_queue)
-        load.count += 1
-        load.unsent += 1
-        self.hosts[host] = self.hosts.get(host, 0) + 1
+        place = self.places.get(request)
+        if place is None:
+            load = self.loads.get(slot)
+            if load is None:
+                load = self.loads[slot] = SlotLoad()
+            place = self.places[request] = Place(slot, load, host, from_queue)
+            load.count += 1
+            load.unsent += 1
+            self.hosts[host] = self.hosts.get(host, 0) + 1
+        return place
 
     def unsent(self) -> dict[str, dict[str, int]]:
         """By host and slot: how many have not gone to the network yet. Looks at everything that is under way."""
@@ -81,21 +92,23 @@ class UnderWay:
         """What the scheduler queue handed out and has not gone to the network yet. Looks at all that is under way."""
         return [request for request, place in self.places.items() if place.from_queue and place.stage == _ON_ITS_WAY]
 
-    def sent(self, request: Hashable) -> str | None:
+    def sent(self, request: Hashable, now: float) -> str | None:
         """Note that the request goes to the network now; the slot under which it is counted, None when it is not."""
         place = self.places.get(request)
         if place is None:
             return None
+        place.began_at = now
         if place.stage == _ON_ITS_WAY:
             place.stage = _SENT
             place.load.unsent -= 1
         return place.slot
 
-    def answered(self, request: Hashable) -> None:
-        """Note that its transfer has ended, whatever came of it."""
+    def answered(self, request: Hashable) -> Place | None:
+        """Note that its transfer has ended, whatever came of it; None when it is not counted."""
         place = self.places.get(request)
         if place is not None and place.stage != _ANSWERED:
             self._out_of_slot(place)
+        return place
 
     def leave(self, request: Hashable) -> tuple[str, str, bool] | None:
         """Count a request out; its slot, its host, whether its transfer had ended before; None when it was not in."""

@@ -281,7 +281,7 @@ def test_a_slot_of_several_hosts_waits_for_the_one_that_is_next_and_promises_no_
         request = world.queue.pop()
         assert request is not None
         assert "fast.test" in request.url
-        world.job.under_way.sent(request)
+        world.job.under_way.sent(request, 0.0)
         world.job.left(request)
     world.asks("fast.test", 0.0, 3, slot="s")
     assert world.queue.pop() is None

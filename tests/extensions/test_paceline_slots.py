@@ -17,7 +17,7 @@ def takes(world: World, host: str) -> None:
     request = world.queue.pop()
     assert request is not None
     assert request.url.split("/")[2] == host
-    world.job.under_way.sent(request)
+    world.job.under_way.sent(request, 0.0)
     world.job.left(request)
 
 
