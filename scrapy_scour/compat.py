@@ -13,7 +13,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -29,11 +28,11 @@ from scrapy.utils.asyncio import call_later, is_asyncio_available
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.defer import ensure_awaitable, maybe_deferred_to_future
 from scrapy.utils.misc import load_object
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.error import ConnectionLost
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
-from twisted.web import client as _twisted_client
-from twisted.web.client import HTTPConnectionPool
+from twisted.web.client import HTTPConnectionPool, ResponseNeverReceived
 
 from scrapy_scour.exceptions import Outcome
 
@@ -83,10 +82,9 @@ PROXY_CREDENTIALS: str = "_auth_proxy"
 #: Sent when a robots.txt has been parsed. Without: components that listen for it would hear nothing from us.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 
-#: A kept connection of Twisted's asks this of itself when it breaks. Without: no request may be repeated by it at all.
-_REPEATS_CAN_BE_KEPT_BACK: bool = hasattr(
-    getattr(_twisted_client, "_RetryingHTTP11ClientProtocol", None), "_shouldRetry"
-)
+#: Where a pool of Twisted's asks itself for a connection for the first time (``_newConnection``), not to repeat a request
+#: on it. Without: no request may be repeated at all when a kept connection breaks.
+_GET_CONNECTION_CODE: Any = getattr(HTTPConnectionPool.getConnection, "__code__", None)
 
 #: The level of the message for a request whose retries are used up can be chosen (``RETRY_GIVE_UP_LOG_LEVEL``, meta
 #: ``give_up_log_level``). Without: both would be without effect, or the call would fail where there is no such thing.
@@ -136,9 +134,6 @@ _DOWNLOAD_CODE: Any = getattr(getattr(Downloader, "_download", None), "__code__"
 #: Hosts that one slot remembers, to tell what delay it keeps.
 _MOST_CLOCKS = 1000
 
-#: Hosts whose pool keys are remembered.
-_MOST_HOSTS = 10_000
-
 
 class _Queue(deque[Any]):
     """A slot's queue that tells when a request leaves it.
@@ -177,7 +172,7 @@ class _Transfers(set[Any]):
     def add(self, request: Any) -> None:
         set.add(self, request)
         if self._slot._delay:
-            self._slot._began()
+            self._slot._begins()
 
     def remove(self, request: Any) -> None:
         try:
@@ -353,6 +348,12 @@ class PoliteSlot(Slot):
         if counted is not None and counted != self._key:
             self._gate.slot_changed(counted)
 
+    def _begins(self) -> None:
+        """A request is about to be written."""
+        self._began()
+        # Only two turns of the loop later, which may be busy for long, have the octets left for certain.
+        call_later(0, call_later, 0, self._began)
+
     def _began(self) -> None:
         self._lastseen = max(self._lastseen, slot_now())
 
@@ -429,7 +430,7 @@ class _Handlers(dict[str, Any]):
     Elsewhere the pool may: a server that closes kept connections without a word would cost retries. aiohttp's session
     does so too and cannot be asked for one request, so it never may.
 
-    The pool also knows when there is a connection, on which the request is then written. Opening one can take long;
+    The pool also knows when a new connection is there, on which the request is then written. Opening one can take long;
     counted from before, the delay that the user set would be over too early at the site.
     """
 
@@ -442,46 +443,38 @@ class _Handlers(dict[str, Any]):
 
     def __setitem__(self, scheme: str, handler: Any) -> None:
         pool = getattr(handler, "_pool", None)
-        if isinstance(pool, HTTPConnectionPool) and "getConnection" not in vars(pool):
-            self._watch(pool, pool.retryAutomatically and _REPEATS_CAN_BE_KEPT_BACK)
+        if isinstance(pool, HTTPConnectionPool):
+            self._watch(pool)
         session: Any = getattr(handler, "_session", None)
         if hasattr(session, "_retry_connection"):
             session._retry_connection = False
         super().__setitem__(scheme, handler)
 
-    def _watch(self, pool: HTTPConnectionPool, repeats: bool) -> None:
-        connection = pool.getConnection
-        hosts: dict[Any, str] = {}
+    def _watch(self, pool: HTTPConnectionPool) -> None:
+        connect = getattr(pool, "_newConnection", None)
+        if connect is None or _GET_CONNECTION_CODE is None:
+            pool.retryAutomatically = False
+            return
+        if "_newConnection" in vars(pool):
+            return
 
-        def watched(key: Any, endpoint: Any) -> Any:
-            host = hosts.get(key)
-            if host is None:
-                if len(hosts) >= _MOST_HOSTS:
-                    hosts.clear()
-                host = hosts[key] = _host_of_pool(key)
-            pool.retryAutomatically = repeats and host != ""
-            found = connection(key, endpoint)
-            if not found.called or found.paused or isinstance(found.result, (Deferred, Failure)):
-                return found.addCallback(self._connected, host)
-            self._connected(found.result, host)  # one that was kept, there already
-            return found
+        def watched(key: Any, endpoint: Any) -> Deferred[Any]:
+            host = _host_of_pool(key)
+            # The pool asks for a connection in ``getConnection``; who else does has a request that it wants to repeat.
+            if sys._getframe(1).f_code is not _GET_CONNECTION_CODE and not (host and self._gate.may_repeat(host)):
+                why = Failure(ConnectionLost("the kept connection was broken"))  # type: ignore[no-untyped-call]
+                return fail(ResponseNeverReceived([why]))  # type: ignore[no-untyped-call]
+            found: Deferred[Any] = connect(key, endpoint)
+            return found.addCallback(self._connected, host)
 
-        pool.getConnection = watched  # type: ignore[method-assign]
+        pool._newConnection = watched  # type: ignore[method-assign]
 
     def _connected(self, connection: Any, host: str) -> Any:
-        """Note when a request can be written; the connection is then asked, when it breaks, what is true by then."""
+        """Note when a request can be written."""
         slot = self._slots.get(host)
         if isinstance(slot, PoliteSlot) and slot._delay and slot._busy:
-            slot._began()
-            # Only two turns of the loop later, which may be busy for long, have the octets left for certain.
-            call_later(0, call_later, 0, slot._began)
-        repeats = getattr(connection, "_shouldRetry", None)
-        if repeats is not None:
-            connection._shouldRetry = partial(self._repeats, repeats, host)
+            slot._begins()
         return connection
-
-    def _repeats(self, repeats: Callable[..., bool], host: str, *why: Any) -> bool:
-        return self._gate.may_repeat(host) and repeats(*why)
 
 
 def _host_of_pool(key: Any) -> str:

@@ -141,10 +141,12 @@ class Outcomes:
 
     def fetch_ended(self, request: Request, result: Any) -> None:
         """A request has left the downloader: with a Response, with a Request in its place, or with a Failure."""
-        if isinstance(result, Request) or (request.callback is NO_CALLBACK and ROBOTS_REQUEST in request.meta):
+        if request.callback is NO_CALLBACK and ROBOTS_REQUEST in request.meta:
             return
         if isinstance(result, Response):
             self._answered(request, result)
+            return
+        if isinstance(result, Request):
             return
         error = getattr(result, "value", None)
         if isinstance(error, Outcome):

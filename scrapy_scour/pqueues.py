@@ -28,7 +28,6 @@ from scrapy_scour.stores.slot_hosts import SlotHosts
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from scrapy.pqueues import QueueProtocol
     from scrapy.utils.asyncio import CallLaterResult
     from typing_extensions import Self
@@ -455,7 +454,8 @@ class PolitePriorityQueue:
             else:
                 self._make_ready(queue)
             if self.asleep:
-                self._look_again()
+                self.asleep = False
+                self._wake()  # should there be nothing yet, ``pop`` sees to the time
 
     def _slot_changed(self, slot: str) -> None:
         queue = self.pqueues.get(slot)

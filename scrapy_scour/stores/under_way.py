@@ -28,8 +28,9 @@ class SlotLoad:
 class Place:
     """Where one request is: its slot, its host, whether the scheduler queue handed it out, how far it has come.
 
-    ``began_at``: when it went to the network, monotonic seconds, None before and after its transfer. ``by_url``: ``host`` is what its URL
-    says, as long as nobody names another site for it. ``clock``: that host's clock, once somebody has looked it up.
+    ``began_at``: when it went to the network, monotonic seconds, None before and after its transfer. ``by_url``:
+    ``host`` is what its URL says, as long as nobody names another site for it. ``clock``: that host's clock, once
+    somebody has looked it up.
     """
 
     __slots__ = ("began_at", "by_url", "clock", "from_queue", "host", "load", "slot", "stage")
