@@ -24,6 +24,7 @@ from scrapy.core.downloader import Downloader, Slot
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Headers
 from scrapy.pqueues import QueueProtocol, ScrapyPriorityQueue, _path_safe
+from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import call_later, is_asyncio_available
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.defer import ensure_awaitable, maybe_deferred_to_future
@@ -82,8 +83,8 @@ PROXY_CREDENTIALS: str = "_auth_proxy"
 #: Sent when a robots.txt has been parsed. Without: components that listen for it would hear nothing from us.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
 
-#: Where a pool of Twisted's asks itself for a connection for the first time (``_newConnection``), not to repeat a request
-#: on it. Without: no request may be repeated at all when a kept connection breaks.
+#: Where a pool of Twisted's asks itself for a connection (``_newConnection``) for the first time, not to repeat a
+#: request on it. Without: no request may be repeated at all when a kept connection breaks.
 _GET_CONNECTION_CODE: Any = getattr(HTTPConnectionPool.getConnection, "__code__", None)
 
 #: The level of the message for a request whose retries are used up can be chosen (``RETRY_GIVE_UP_LOG_LEVEL``, meta
@@ -94,6 +95,17 @@ RETRY_HAS_GIVE_UP_LEVEL: bool = "give_up_log_level" in inspect.signature(get_ret
 #: ``Headers`` is a dict of lists by names in title case. Without: each look at a header, of which every page has four,
 #: would bring its name into that case first.
 _HEADERS_ARE_LISTS: bool = dict.get(Headers({"user-agent": ["a", "b"]}), b"User-Agent") == [b"a", b"b"]
+
+
+def stats_of(collector: StatsCollector) -> dict[str, Any] | None:
+    """The attributes of a stats collector that counts as Scrapy's own does, its stats as ``["_stats"]`` among them.
+
+    None for any other. Without: each count would take the detour that newer collectors make to each of their attributes
+    and methods, several times as long as counting.
+    """
+    attributes = vars(collector)
+    plain = getattr(type(collector), "inc_value", None) is StatsCollector.inc_value and "inc_value" not in attributes
+    return attributes if plain and isinstance(attributes.get("_stats"), dict) else None
 
 
 def values_of(headers: Headers, name: bytes) -> list[bytes]:

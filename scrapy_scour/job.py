@@ -450,7 +450,13 @@ class Job:
 
     def all_must_wait(self) -> bool:
         """Whether requests wait in our scheduler queues, and none of them may be asked for now."""
-        return all(queue.asleep or not len(queue) for queue in self.queues) and any(map(len, self.queues))
+        some_wait = False
+        for queue in self.queues:
+            if queue.asleep:
+                some_wait = True
+            elif len(queue):
+                return False
+        return some_wait
 
     def look_again(self, slot: compat.PoliteSlot) -> None:
         """A slot that waited for a request of another slot may have its turn now."""

@@ -166,7 +166,7 @@ class Outcomes:
 
     def _answered(self, request: Request, response: Response) -> None:
         status = response.status
-        category = category_of_status(status)
+        category = None if 200 <= status <= 299 else category_of_status(status)
         if category is None:
             if not 300 <= status <= 399 or self._wants_redirects(request, status):
                 self._job.count.add(stats.PAGES)

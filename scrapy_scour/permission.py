@@ -141,6 +141,24 @@ class Permission:
             )
         )
 
+    def passes_plainly(self, url: str, known: Known, token: str | None) -> bool:
+        """Whether the file permits the URL, as it is written, and asks that agent for no delay.
+
+        False also where that is not told at once: :meth:`judge` tells, and says what there is to say.
+        """
+        if known.stale or not _PLAIN_URL.match(url):
+            return False
+        parser = known.fetched.parser
+        if parser is None:
+            return True
+        robots, delay = getattr(parser, "robots", None), known.cache.get(token)
+        if robots is None or delay is None or delay[0] or not self._sent_as_written:
+            return False
+        try:
+            return bool(robots.allowed(url, token))
+        except Exception:
+            return False
+
     def needs_no_rules(self, request: Request) -> bool:
         """Whether the request is for a robots.txt itself, which is always allowed (RFC 9309 2.2.2).
 
@@ -159,7 +177,6 @@ class Permission:
         """The origin whose robots.txt decides; PolicyCheckFailed when the URL names none that can be trusted."""
         url = self._job.real_url(request)
         origin = self._job.sites.of(url).origin if url is request.url else origin_of(url)
-        # What cannot stand in a URL is read in one way here and perhaps in another by a service that is given it.
         if origin is None or not _PLAIN_URL.match(url):
             raise PolicyCheckFailed("the URL names no usable host", url=without_userinfo(url))
         return origin

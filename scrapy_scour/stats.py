@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
+from scrapy_scour import compat
 from scrapy_scour.policy.failures import FailureCategory
 
 if TYPE_CHECKING:
@@ -99,16 +99,19 @@ class Counter:
 
     def __init__(self, stats: StatsCollector) -> None:
         self._stats = stats
-        # By way of the class: newer collectors make a detour to each of their methods, twice as long as the count.
-        own = getattr(type(stats), "inc_value", None)
-        self._inc_value = stats.inc_value if own is None or "inc_value" in vars(stats) else partial(own, stats)
+        self._attributes = compat.stats_of(stats)
 
     def add(self, stat: Stat, part: str = "", count: int = 1) -> None:
         """Add ``count`` to the key."""
-        if stat.name in _OPEN_NAMES:
-            self._inc_value(stat.name.replace("{part}", part), count)
+        if part:
+            key = stat.name.replace("{part}", part) if stat.name in _OPEN_NAMES else stat.key(part)
         else:
-            self._inc_value(stat.key(part) if stat.parts else stat.name, count)
+            key = stat.key(part) if stat.parts else stat.name
+        if self._attributes is None:
+            self._stats.inc_value(key, count)
+        else:
+            counts = self._attributes["_stats"]
+            counts[key] = counts.get(key, 0) + count
 
     def largest(self, stat: Stat, value: float) -> None:
         """Keep the largest value seen."""

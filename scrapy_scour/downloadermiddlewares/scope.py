@@ -17,6 +17,7 @@ from scrapy_scour.compat import DOWNLOAD_SLOT
 from scrapy_scour.exceptions import OutOfScope, PolicyCheckFailed, Refused
 from scrapy_scour.job import REAL_URL, WAITING, job_of
 from scrapy_scour.policy.urls import without_userinfo
+from scrapy_scour.robotsfetch import ROBOTS_REQUEST
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -86,9 +87,11 @@ class ScopeMiddleware:
 
     def process_request(self, request: Request) -> None:
         """Before the download: for what did not come through the scheduler, and for what an earlier run queued."""
-        if self.job.fetcher.is_ours(request):
+        meta = request.meta
+        if ROBOTS_REQUEST in meta and self.job.fetcher.is_ours(request):
             return
-        self.job.restore(request)
+        if WAITING in meta:
+            self.job.restore(request)
         self._judge(request)
 
     def _judge(self, request: Request) -> None:

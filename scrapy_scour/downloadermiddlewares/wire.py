@@ -17,6 +17,7 @@ from scrapy_scour.job import OFF_HOST, REAL_URL, job_of
 from scrapy_scour.permission import CHECKED_AGENT
 from scrapy_scour.policy.spelling import normalised
 from scrapy_scour.policy.urls import origin_of, without_userinfo
+from scrapy_scour.robotsfetch import ROBOTS_REQUEST
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -59,7 +60,7 @@ class WireMiddleware:
         agents = compat.values_of(headers, b"User-Agent")
         if len(agents) > 1:  # each would be a line of its own, and only the last one is judged
             headers["User-Agent"] = agents[-1]
-        if job.fetcher.is_ours(request):
+        if ROBOTS_REQUEST in meta and job.fetcher.is_ours(request):
             job.refuse_if_given_up(request)  # a hop may lead to such a host; it would wait there for as long
             return await job.fetcher.send(request)
         if REAL_URL in meta:

@@ -108,29 +108,27 @@ class UnderWay:
         """Note that its transfer has ended, whatever came of it; None when it is not counted."""
         place = self.places.get(request)
         if place is not None and place.stage != _ANSWERED:
-            self._out_of_slot(place)
+            load = place.load
+            load.count -= 1
+            if place.stage == _ON_ITS_WAY:
+                load.unsent -= 1
+            place.stage = _ANSWERED
+            if not load.count:
+                del self.loads[place.slot]
         return place
 
     def leave(self, request: Hashable) -> tuple[str, str, bool] | None:
         """Count a request out; its slot, its host, whether its transfer had ended before; None when it was not in."""
-        place = self.places.pop(request, None)
+        place = self.places.get(request)
         if place is None:
             return None
         answered = place.stage == _ANSWERED
         if not answered:
-            self._out_of_slot(place)
+            self.answered(request)
+        del self.places[request]
         left = self.hosts[place.host] - 1
         if left:
             self.hosts[place.host] = left
         else:
             del self.hosts[place.host]
         return place.slot, place.host, answered
-
-    def _out_of_slot(self, place: Place) -> None:
-        load = place.load
-        load.count -= 1
-        if place.stage == _ON_ITS_WAY:
-            load.unsent -= 1
-        place.stage = _ANSWERED
-        if not load.count:
-            del self.loads[place.slot]
