@@ -55,9 +55,12 @@ class RobotsTxtMiddleware:
         """
         job, meta, url = self.job, request.meta, request.url
         place = job.under_way.places.get(request)
-        if place is None or not _SAY_MORE.isdisjoint(meta) or not job.permission.obeys or job.pace.any_given_up:
+        if place is None or not place.by_url or not _SAY_MORE.isdisjoint(meta):
             return False
-        origin, clock = job.sites.of(url).origin, job.clock_of(request)
+        if not job.permission.obeys or job.pace.any_given_up:
+            return False
+        place.clock = clock = job.pace.known(place.host)
+        origin = job.sites.of(url).origin
         if origin is None or clock is None or clock.paced or compat.slot_delay(job.downloader, place.slot):
             return False
         known, token = job.robots.fresh(origin), job.permission.token_of(request)
