@@ -97,14 +97,18 @@ RETRY_HAS_GIVE_UP_LEVEL: bool = "give_up_log_level" in inspect.signature(get_ret
 _HEADERS_ARE_LISTS: bool = dict.get(Headers({"user-agent": ["a", "b"]}), b"User-Agent") == [b"a", b"b"]
 
 
+#: How Scrapy's stats collector counts and how its attributes are read.
+_COUNTING = (StatsCollector.inc_value, StatsCollector.__getattribute__)
+
+
 def stats_of(collector: StatsCollector) -> dict[str, Any] | None:
     """The attributes of a stats collector that counts as Scrapy's own does, its stats as ``["_stats"]`` among them.
 
     None for any other. Without: each count would take the detour that newer collectors make to each of their attributes
     and methods, several times as long as counting.
     """
-    attributes = vars(collector)
-    plain = getattr(type(collector), "inc_value", None) is StatsCollector.inc_value and "inc_value" not in attributes
+    cls, attributes = type(collector), getattr(collector, "__dict__", {})
+    plain = (getattr(cls, "inc_value", None), cls.__getattribute__) == _COUNTING and "inc_value" not in attributes
     return attributes if plain and isinstance(attributes.get("_stats"), dict) else None
 
 
@@ -294,8 +298,6 @@ class PoliteSlot(Slot):
         """Seconds until the time allows a request of ``clock``'s host from this slot; 0.0 for now."""
         if clock is None:
             return max(self._user_draw() + self._lastseen - slot_now(), 0.0)
-        if not self._delay and not clock.paced:
-            return 0.0
         wait = clock.wait_s(self._gate.now(), self._delay)
         if self._delay:
             # Between two hosts that share the slot the user's delay counts too; of one host it is within wait_s.
@@ -800,13 +802,17 @@ async def pass_middlewares(downloader: Downloader, request: Request) -> None:
     what a site permits today.
     """
     manager = downloader.middleware
-    for method in manager.methods["process_request"]:
-        assert method is not None
-        await ensure_awaitable(
-            manager._handle_mw_method(method, request=request)
-            if hasattr(manager, "_handle_mw_method")
-            else _call_with_spider(manager, method, request)
-        )
+    downloader.active.add(request)  # as ``Downloader.fetch`` does: who asks when it went out finds it there
+    try:
+        for method in manager.methods["process_request"]:
+            assert method is not None
+            await ensure_awaitable(
+                manager._handle_mw_method(method, request=request)
+                if hasattr(manager, "_handle_mw_method")
+                else _call_with_spider(manager, method, request)
+            )
+    finally:
+        downloader.active.remove(request)
 
 
 def _call_with_spider(manager: Any, method: Callable[..., Any], request: Request) -> Any:

@@ -177,7 +177,7 @@ class Job:
             if real is not request.url:
                 return host_of(real)
         place = self.under_way.places.get(request)
-        return place.host if place is not None and place.by_url else self.sites.of(request.url).host
+        return (place.host if place is not None and place.by_url else "") or self.sites.of(request.url).host
 
     def place_of(self, request: Request) -> tuple[str, str]:
         """The request's download slot and the host of its site: mostly one name, and nothing has to be worked out."""

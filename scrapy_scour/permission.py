@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -61,7 +60,6 @@ class Permission:
         self._own_agents = self._agents_of_the_job()
         self._own_name: str | None = settings["ROBOTSTXT_USER_AGENT"] or None
         self._own_token = product_token(self._own_name) if self._own_name else None
-        self._ignore_wildcard = job.settings.robotstxt_ignore_wildcard
         self._sent_as_written = compat.handlers_send_as_written(settings)
         self._tokens: dict[bytes, str | None] = {}
         self._told: dict[Any, None] = {}
@@ -130,13 +128,14 @@ class Permission:
 
         One that names the site behind a service is for a site, however that is written.
         """
-        self._job.check_real_url(request)
+        job, meta = self._job, request.meta
+        job.check_real_url(request)
         return (
             self.obeys
-            and not request.meta.get("dont_obey_robotstxt")
+            and not meta.get("dont_obey_robotstxt")
             and (
                 request.url.startswith(("http://", "https://"))  # nearly always, and nothing has to be taken apart
-                or self._job.real_url(request) is not request.url
+                or job.real_url(request) is not request.url
                 or urlparse_cached(request).scheme in ("http", "https")
             )
         )
@@ -151,11 +150,13 @@ class Permission:
         parser = known.fetched.parser
         if parser is None:
             return True
-        robots, delay = getattr(parser, "robots", None), known.cache.get(token)
-        if robots is None or delay is None or delay[0] or not self._sent_as_written:
+        delay = known.cache.get(token)
+        if delay is None or delay[0] or not self._sent_as_written:
             return False
         try:
-            return bool(robots.allowed(url, token))
+            robots = getattr(parser, "robots", None)
+            ignored = self._job.settings.robotstxt_ignore_wildcard
+            return robots is not None and bool(robots.verdict(url, token, ignore_wildcard=ignored))
         except Exception:
             return False
 
@@ -177,6 +178,7 @@ class Permission:
         """The origin whose robots.txt decides; PolicyCheckFailed when the URL names none that can be trusted."""
         url = self._job.real_url(request)
         origin = self._job.sites.of(url).origin if url is request.url else origin_of(url)
+        # What cannot stand in a URL is read in one way here and perhaps in another by a service that is given it.
         if origin is None or not _PLAIN_URL.match(url):
             raise PolicyCheckFailed("the URL names no usable host", url=without_userinfo(url))
         return origin
@@ -192,17 +194,19 @@ class Permission:
         if parser is None:
             return Verdict(True)
         url = self._job.real_url(request)
-        robots = getattr(parser, "robots", None)
-        name: Any
-        if robots is None:
-            rules, name = partial(_verdict_of_another, parser), self._name_for(request)
-        else:
-            rules, name = robots.verdict, self.token_of(request) if token is _UNSET else token
-        verdict: Verdict = rules(url, name, ignore_wildcard=self._ignore_wildcard)
+        token = self.token_of(request) if token is _UNSET else token
+        verdict = self._verdict(request, url, parser, token)
         if not verdict.allowed or (self._sent_as_written and url is request.url):
             return verdict
         resolved = with_dots_resolved(url)
-        return verdict if resolved is url else rules(resolved, name, ignore_wildcard=self._ignore_wildcard)
+        return verdict if resolved is url else self._verdict(request, resolved, parser, token)
+
+    def _verdict(self, request: Request, url: str, parser: Any, token: str | None) -> Verdict:
+        robots = getattr(parser, "robots", None)
+        if robots is None:  # a parser of the user's own
+            return Verdict(True) if parser.allowed(url, self._name_for(request)) else Verdict(False, "", "robots.txt")
+        verdict: Verdict = robots.verdict(url, token, ignore_wildcard=self._job.settings.robotstxt_ignore_wildcard)
+        return verdict
 
     def delay_s(self, request: Request, known: Known, token: Any = _UNSET) -> tuple[float, str]:
         """The delay that the file asks of this request's agent, seconds (0 for none), and the line that says so."""
@@ -264,10 +268,8 @@ class Permission:
             )
             raise RobotsDisallowed(f"Forbidden by robots.txt: {reason}", **self._whose(request))
         self._pace(request, origin, asked_s, source)
-        meta = request.meta
-        meta[CHECKED_AGENT] = token
-        if ROBOTS_TRIES in meta:
-            del meta[ROBOTS_TRIES]
+        request.meta[CHECKED_AGENT] = token
+        request.meta.pop(ROBOTS_TRIES, None)
 
     def let_wait(self, request: Request) -> None:
         """Note on a request that goes back to wait for its host's turn that it has passed.
@@ -285,9 +287,7 @@ class Permission:
 
         For as long as its rules are kept, and longer only where no page of the host has gone since.
         """
-        if LET_PASS not in request.meta:
-            return False
-        noted = request.meta.pop(LET_PASS)
+        noted = request.meta.pop(LET_PASS, None)
         if not isinstance(noted, list) or len(noted) != 5:
             return False
         *same, until, gone = noted
@@ -305,14 +305,15 @@ class Permission:
         return {"url": without_userinfo(self._job.real_url(request)), "trail": _trail_of(request)}
 
     def _pace(self, request: Request, origin: Origin, asked_s: float, source: str) -> None:
-        clock = self._job.clock_of(request)
-        host = origin.host if clock is None else clock.host
+        settings = self._job.settings
+        host = self._job.host_of(request)
+        delays = _delays_of(request)
         if not asked_s:
-            request.meta[CRAWL_DELAYS] = {**_delays_of(request), host: 0}
+            request.meta[CRAWL_DELAYS] = {**delays, host: 0}
+            clock = self._job.pace.known(host)
             if clock is not None and clock.asked_s:
                 clock.ask((origin, self.token_of(request)), 0.0)
             return
-        settings = self._job.settings
         kept = asked_delay(asked_s, settings.crawl_delay_max, settings.crawl_delay_over_max, source)
         if kept.clamped or not kept.verdict:
             self._over_max(request, origin, asked_s, source)
@@ -333,7 +334,7 @@ class Permission:
                 ("long", host), "%s asks for %g s between requests (%s); it is kept.", host, kept.seconds, source
             )
         self._ask(request, origin, kept.seconds, source)
-        request.meta[CRAWL_DELAYS] = {**_delays_of(request), host: kept.seconds}
+        request.meta[CRAWL_DELAYS] = {**delays, host: kept.seconds}
 
     def _pace_of_refused(self, request: Request, origin: Origin, asked_s: float, source: str) -> None:
         """The delay counts for what else is asked of the host, such as the robots.txt of another port."""
@@ -428,11 +429,6 @@ class Permission:
         if failed.not_before > max(job.now(), clock.held_until):
             job.count_hold(clock, "robots_unreachable")
             clock.hold(failed.not_before, "robots_unreachable", probe=False)
-
-
-def _verdict_of_another(parser: Any, url: str, name: str | bytes, *, ignore_wildcard: bool) -> Verdict:
-    """The verdict of a parser of the project's own, which tells neither lines nor whose rules they are."""
-    return Verdict(True) if parser.allowed(url, name) else Verdict(False, "", "robots.txt")
 
 
 # Meta is the user's: what is not of the shape that we write there counts as absent.

@@ -103,8 +103,8 @@ class Counter:
 
     def add(self, stat: Stat, part: str = "", count: int = 1) -> None:
         """Add ``count`` to the key."""
-        if part:
-            key = stat.name.replace("{part}", part) if stat.name in _OPEN_NAMES else stat.key(part)
+        if stat.name in _OPEN_NAMES:
+            key = stat.name.replace("{part}", part)
         else:
             key = stat.key(part) if stat.parts else stat.name
         if self._attributes is None:

@@ -112,6 +112,20 @@ async def test_no_request_is_repeated_unseen_where_a_limit_counts_them(sites: Si
         assert len(pages_of(site)) == made
 
 
+async def test_what_goes_through_a_plain_proxy_is_never_repeated_unseen(sites: Sites) -> None:
+    """The pool keeps its connections by the proxy: whose host it would be is not known there."""
+    proxy = sites("127.0.0.3")
+    proxy.default = Answer("page")
+    proxy.answer("http://far.test/closed", closed())
+    meta = {"proxy": proxy.url("")}
+    result = await crawl([Request("http://far.test/closed", meta=meta)], {"RETRY_TIMES": 0})
+    assert proxy.paths() == ["http://far.test/robots.txt", "http://far.test/closed"]
+    assert result.stats["scour/outcome/connection"] == 1
+    proxy.log.clear()
+    await crawl([Request("http://far.test/closed", meta=meta)], {"RETRY_TIMES": 2})
+    assert proxy.paths().count("http://far.test/closed") == 3
+
+
 async def test_aiohttp_repeats_nothing_unseen_either(sites: Sites) -> None:
     """Its session would, too; a delay and a limit are the site's to see."""
     if not is_asyncio_reactor_installed():

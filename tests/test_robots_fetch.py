@@ -643,6 +643,27 @@ async def test_a_handler_without_a_timeout_keeps_nobody_waiting(site: Site, case
     assert any("SCOUR_ROBOTSTXT_TIMEOUT" in str(failed.error) for failed in result.errors)
 
 
+class AnswersAndTakesAway:
+    """A cache that answers by itself what it has made to last for ever."""
+
+    def process_request(self, request: Request) -> Response | None:
+        if not request.url.endswith("/robots.txt"):
+            return None
+        request.meta["download_timeout"] = 60
+        return Response(request.url, body=OPEN)
+
+
+@pytest.mark.parametrize("case", ["dribble", "silence"])
+async def test_nor_does_one_where_it_is_fetched_past_the_middlewares(site: Site, case: str) -> None:
+    answers = {"dribble": dribble(NO_X * 20, piece=2, pause=0.1), "silence": Answer("U", declared=9, end="hang")}
+    site.answer("/robots.txt", answers[case])
+    site.default = Answer("page")
+    result = await crawl(site.url("/y"), {**QUICK, **between(5000, AnswersAndTakesAway)})
+    unreachable(result, 1)
+    assert result.elapsed < 5
+    assert any("SCOUR_ROBOTSTXT_TIMEOUT" in str(failed.error) for failed in result.errors)
+
+
 class StopsEverything:
     """An extension that wants no bodies at all."""
 

@@ -7,14 +7,17 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from scrapy import Request, Spider
 from scrapy.core.downloader import Downloader
 from scrapy.utils.reactor import is_asyncio_reactor_installed
+from scrapy.utils.test import get_crawler
 
 from scrapy_scour import compat
+from scrapy_scour.job import job_of
 from tests.support.crawl import NO_JITTER, ROOT, Requests, Result, clean_environment, crawl, sleep
 from tests.support.site import Answer, Seen, Site, Sites, closed, gaps, hang, max_in_flight, page_requests, starts
 
@@ -226,6 +229,29 @@ async def test_every_spelling_of_a_host_shares_its_clock(sites: Sites) -> None:
     assert len(result.responses) == 5
     assert len(site.requests("/robots.txt")) == 1
     assert_gaps(site.log, 0.2, at_least=6)
+
+
+async def test_every_spelling_of_a_host_shares_its_limit(sites: Sites) -> None:
+    """Also once one of them is known to be in scope."""
+    (site,) = sites.named("a.test")
+    site.robots("")
+    site.default = Answer("page", delay=0.1)
+
+    class Found(Spider):
+        name = "found"
+
+        async def start(self) -> AsyncIterator[Request]:
+            yield Request(site.url("/first"), self.parse)
+
+        def parse(self, response: Any) -> Iterator[Request]:
+            for number in range(4):
+                for name in ("a.test", "A.TEST", "a.test."):
+                    yield Request(f"http://{name}:{site.port}/{name}/{number}", lambda _: None)
+
+    result = await crawl(Found, {"CONCURRENT_REQUESTS_PER_DOMAIN": 3})
+    assert len(page_requests(site)) == 13
+    assert max_in_flight(site.log) == 3
+    assert result.package_tracebacks == []
 
 
 @QUEUES
@@ -496,3 +522,50 @@ async def test_a_slot_that_the_downloader_names_is_taken_for_no_host(sites: Site
     assert result.stats["scour/outcome/request_limit"] == 4
     assert_gaps(one.log, 0.2, 4)
     assert min(gaps(page_requests(other))) < 0.1
+
+
+# --- One slot by itself -------------------------------------------------------------------------------------
+
+
+def one_slot() -> tuple[Any, Any, Request]:
+    """A slot of a downloader that sends nothing, its job, and a request for it."""
+    crawler = get_crawler(Spider)
+    crawler.spider = Spider(name="world")
+    crawler.engine = SimpleNamespace(downloader=Downloader(crawler), paused=False, _slot=None)  # type: ignore[assignment]
+    job, request = job_of(crawler), Request("http://a.test/")
+    job.install_gate()
+    return job.downloader._get_slot(request)[1], job, request
+
+
+def test_one_object_that_is_downloaded_twice_at_a_time_ends_twice() -> None:
+    """``transferring`` holds it once: Scrapy's own second removal fails, and the host is free all the same."""
+    slot, job, request = one_slot()
+    for _ in range(2):
+        slot.queue.append((request, None))
+        slot.queue.popleft()
+        slot.transferring.add(request)
+    clock = job.clock_of(request)
+    assert (slot._busy, clock.in_flight) == (2, 2)
+    slot.transferring.remove(request)
+    assert (slot._busy, clock.in_flight) == (1, 1)
+    with pytest.raises(KeyError):
+        slot.transferring.remove(request)
+    assert (slot._busy, clock.in_flight) == (0, 0)
+    assert not slot._running
+
+
+async def test_the_delay_counts_from_when_a_request_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its transfer begins, and once more when the loop has turned, in which its octets leave."""
+    now = [100.0]
+    monkeypatch.setattr(compat, "slot_now", lambda: now[0])
+    slot, _, request = one_slot()
+    slot.delay = 5.0
+    slot.queue.append((request, None))
+    slot.queue.popleft()
+    now[0] = 101.0
+    slot.transferring.add(request)
+    assert slot.lastseen == 101.0
+    now[0] = 102.0
+    await sleep(0.02)
+    assert slot.lastseen == 102.0
+    slot.transferring.remove(request)

@@ -63,8 +63,11 @@ class RobotsTxtMiddleware:
         origin = job.sites.of(url).origin
         if origin is None or clock is None or clock.paced or compat.slot_delay(job.downloader, place.slot):
             return False
-        known, token = job.robots.fresh(origin), job.permission.token_of(request)
-        if known is None or not job.permission.passes_plainly(url, known, token):
+        known = job.robots.fresh(origin)
+        if known is None:
+            return False
+        token = job.permission.token_of(request)
+        if not job.permission.passes_plainly(url, known, token):
             return False
         meta[CRAWL_DELAYS] = {clock.host: 0}
         meta[CHECKED_AGENT] = token

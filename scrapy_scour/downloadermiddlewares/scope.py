@@ -111,7 +111,7 @@ class ScopeMiddleware:
             job.check_real_url(request)
         verdict = job.judge_request(request)
         if verdict:
-            if REAL_URL not in meta and scope.contains_all_of(site.host):
+            if scope.contains_all_of(site.host):
                 self._remember(site.host, scope)
             return
         host = job.host_of(request)

@@ -231,8 +231,7 @@ def test_a_parser_that_breaks_refuses_what_it_would_have_let_pass_at_once(monkey
     def breaks(*_: Any, **__: Any) -> None:
         raise RecursionError("broken")
 
-    for name in ("allowed", "verdict"):
-        monkeypatch.setattr(f"scrapy_scour.policy.robots.Robots.{name}", breaks)
+    monkeypatch.setattr("scrapy_scour.policy.robots.Robots.verdict", breaks)
     (refusal, said), *_ = world.ends("http://a.test/2", {}, "acme/1", True)
     assert refusal.__name__ == "PolicyCheckFailed"
     assert "RecursionError: broken" in said
