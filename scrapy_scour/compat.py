@@ -444,8 +444,9 @@ class _Handlers(dict[str, Any]):
     Elsewhere the pool may: a server that closes kept connections without a word would cost retries. aiohttp's session
     does so too and cannot be asked for one request, so it never may.
 
-    The pool also knows when a new connection is there, on which the request is then written. Opening one can take long;
-    counted from before, the delay that the user set would be over too early at the site.
+    The pool also knows when a new connection is there, on which the request is then written, for https after the
+    handshake. Opening one can take long; counted from before, the delay that the user set would be over too early at
+    the site.
     """
 
     def __init__(self, handlers: dict[str, Any], gate: Gate, slots: dict[str, Slot]) -> None:
@@ -466,18 +467,19 @@ class _Handlers(dict[str, Any]):
 
     def _watch(self, pool: HTTPConnectionPool) -> None:
         connect = getattr(pool, "_newConnection", None)
-        if connect is None or _GET_CONNECTION_CODE is None:
-            pool.retryAutomatically = False
-            return
         if "_newConnection" in vars(pool):
+            return
+        if connect is None or getattr(pool.getConnection, "__code__", None) is not _GET_CONNECTION_CODE:
+            pool.retryAutomatically = False
+        if connect is None:
             return
 
         def watched(key: Any, endpoint: Any) -> Deferred[Any]:
             host = _host_of_pool(key)
             # The pool asks for a connection in ``getConnection``; who else does has a request that it wants to repeat.
-            if sys._getframe(1).f_code is not _GET_CONNECTION_CODE and not (host and self._gate.may_repeat(host)):
-                why = Failure(ConnectionLost("the kept connection was broken"))  # type: ignore[no-untyped-call]
-                return fail(ResponseNeverReceived([why]))  # type: ignore[no-untyped-call]
+            repeats = pool.retryAutomatically and sys._getframe(1).f_code is not _GET_CONNECTION_CODE
+            if repeats and not (host and self._gate.may_repeat(host)):
+                return fail(_why_repeated())
             found: Deferred[Any] = connect(key, endpoint)
             return found.addCallback(self._connected, host)
 
@@ -489,6 +491,17 @@ class _Handlers(dict[str, Any]):
         if isinstance(slot, PoliteSlot) and slot._delay and slot._busy:
             slot._begins()
         return connection
+
+
+def _why_repeated() -> Any:
+    """The failure on account of which a pool of Twisted's is about to repeat a request, read where the pool has it."""
+    frame: Any = sys._getframe(1)
+    for _ in range(3):  # the pool's errback calls a function that asks for the connection
+        frame = frame.f_back
+        reason = frame.f_locals.get("reason") if frame is not None else None
+        if isinstance(reason, Failure):
+            return reason
+    return ResponseNeverReceived([Failure(ConnectionLost())])  # type: ignore[no-untyped-call]
 
 
 def _host_of_pool(key: Any) -> str:

@@ -466,7 +466,11 @@ class Job:
         """Whether a request to the host may be sent again at once, unseen by anybody, when its connection breaks."""
         if self.settings.max_requests_per_domain or self.settings.retry_backoff:
             return False
-        clock = self.pace.known(canonical_host(name))
+        host = canonical_host(name)
+        for request in self.under_way.places:
+            if REAL_URL in request.meta and self.sites.of(request.url).host == host:
+                return False  # to a service: whose page it is that would be asked for again is not known there
+        clock = self.pace.known(host)
         return clock is None or not (clock.one_at_a_time or clock.wait_s(self.now()))
 
     def dispatched(self, request: Request, clock: HostClock | None, now: float) -> str | None:
@@ -481,12 +485,14 @@ class Job:
     ) -> None:
         """``answer``: None after an error, and where the downloader does not tell it (``compat.tells_answers``)."""
         place = self.under_way.answered(request)
-        for listener in self.on_ended:
-            listener(request, clock, duration_s, answer)
-        if place is not None:
-            place.began_at = None
-            for room in self.on_answered:
-                room(place.slot)
+        try:
+            for listener in self.on_ended:
+                listener(request, clock, duration_s, answer)
+        finally:  # whatever went wrong there, the slot has room
+            if place is not None:
+                place.began_at = None
+                for room in self.on_answered:
+                    room(place.slot)
 
     def left(self, request: Request) -> None:
         """The request has left the downloader, however it ended."""

@@ -448,14 +448,15 @@ class PolitePriorityQueue:
         """A transfer has ended: its slot has room."""
         queue = self.pqueues.get(slot)
         if queue is not None:
-            ready = self._ready
-            if ready and ready[0] is queue.entry:  # the first stays the first with less under way
-                queue.entry = ready[0] = (self._rank(queue), queue)
+            ready, rank = self._ready, self._rank(queue)
+            if ready and ready[0] is queue.entry and rank <= ready[0][0]:  # the first stays the first
+                queue.entry = ready[0] = (rank, queue)
             else:
                 self._make_ready(queue)
             if self.asleep:
                 self.asleep = False
-                self._wake()  # should there be nothing yet, ``pop`` sees to the time
+                self._cancel_timer()  # should there be nothing yet, ``pop`` sets it again
+                self._wake()
 
     def _slot_changed(self, slot: str) -> None:
         queue = self.pqueues.get(slot)

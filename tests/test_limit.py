@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.reactor import is_asyncio_reactor_installed
+from twisted.web.client import HTTPConnectionPool
 
 from scrapy_scour.exceptions import RequestLimitReached
 from tests.support.crawl import crawl
@@ -106,10 +108,13 @@ async def test_no_request_is_repeated_unseen_where_a_limit_counts_them(sites: Si
     """Twisted would send it again over a new connection when a kept one breaks, as it does without a limit."""
     site = open_site(sites())
     site.answer("/closed", closed())
+    said = []
     for settings, made in (({"SCOUR_MAX_REQUESTS_PER_DOMAIN": 5}, 1), ({}, 2)):
         site.log.clear()
-        await crawl([site.url("/closed")], {**settings, "RETRY_TIMES": 0})
+        result = await crawl([site.url("/closed")], {**settings, "RETRY_TIMES": 0})
         assert len(pages_of(site)) == made
+        said.append(str(result.errors[0].error))
+    assert said[0] == said[1]  # why the connection broke, not that it was not repeated
 
 
 async def test_what_goes_through_a_plain_proxy_is_never_repeated_unseen(sites: Sites) -> None:
@@ -124,6 +129,44 @@ async def test_what_goes_through_a_plain_proxy_is_never_repeated_unseen(sites: S
     proxy.log.clear()
     await crawl([Request("http://far.test/closed", meta=meta)], {"RETRY_TIMES": 2})
     assert proxy.paths().count("http://far.test/closed") == 3
+
+
+async def test_what_goes_to_a_service_is_never_repeated_unseen(sites: Sites) -> None:
+    """The service may be asked at any time; the site whose page it gets may not."""
+    service, site = sites.named("service.test", "a.test")
+    site.robots("User-agent: *\nCrawl-delay: 0.2\n")
+    service.default = Answer("page")
+    service.answer("/get?2", closed())
+    requests = [Request(service.url(f"/get?{number}"), meta={"scour_url": site.url(f"/{number}")}) for number in (1, 2)]
+    result = await crawl(requests, {"RETRY_TIMES": 0})
+    assert [seen.path for seen in service.log] == ["/get?1", "/get?2"]
+    assert result.stats["scour/outcome/connection"] == 1
+
+
+class OwnPool(HTTPConnectionPool):
+    """A pool that makes new connections itself."""
+
+    def getConnection(self, key: Any, endpoint: Any) -> Any:
+        return (
+            super().getConnection(key, endpoint) if self._connections.get(key) else self._newConnection(key, endpoint)
+        )
+
+
+class OwnHandler(HTTP11DownloadHandler):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._pool.__class__ = OwnPool
+
+
+async def test_a_pool_of_the_projects_own_connects_and_repeats_nothing(sites: Sites) -> None:
+    site = open_site(sites())
+    site.answer("/closed", closed())
+    settings = {"DOWNLOAD_HANDLERS": {"http": OwnHandler}, "RETRY_TIMES": 0}
+    for more in ({"SCOUR_MAX_REQUESTS_PER_DOMAIN": 5}, {}):
+        site.log.clear()
+        result = await crawl([site.url("/1"), site.url("/2"), site.url("/closed")], {**settings, **more})
+        assert len(pages_of(site)) == 3
+        assert len(result.responses) == 2
 
 
 async def test_aiohttp_repeats_nothing_unseen_either(sites: Sites) -> None:

@@ -90,6 +90,15 @@ class Bench:
         self.downloader.active.add(request)
         self.downloader.active.remove(request)
 
+    def sends(self, request: Request) -> None:
+        """The request goes to the network."""
+        self.downloader.active.add(request)
+        self.job.dispatched(request, self.job.clock_of(request), self.now)
+
+    def answers(self, request: Request) -> None:
+        """Its transfer ends; it is still in the downloader."""
+        self.job.transfer_ended(request, self.job.clock_of(request), 0.1, None)
+
     def all_of(self, queue: Any) -> list[Request]:
         """Everything, in the order in which it is handed out when each request ends at once."""
         found = []
@@ -104,6 +113,58 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     made = Bench(monkeypatch)
     yield made
     made.downloader.close()
+
+
+def test_a_host_with_media_under_way_waits_for_one_with_nothing(bench: Bench) -> None:
+    """What went past the queue counts, also when some of it has ended meanwhile."""
+    queue = bench.queue()
+    for host in "abc":
+        queue.push(Request(f"http://{host}.test/1"))
+    media = [Request(f"http://a.test/m{number}") for number in range(4)]
+    for request in media:
+        bench.sends(request)
+    bench.answers(media[0])
+    assert [request.url for request in (queue.pop(), queue.pop(), queue.pop())] == [
+        f"http://{host}.test/1" for host in "bca"
+    ]
+
+
+def test_a_paused_crawl_looks_by_one_timer_that_ends_with_it(bench: Bench) -> None:
+    """Whatever ends while it is paused and another host waits for the time."""
+    queue = bench.queue()
+    bench.job.pace.clock("held.test", bench.now).hold(bench.now + 60.0, "retry_after")
+    for url in [f"http://a.test/{number}" for number in range(20)] + ["http://held.test/1"]:
+        queue.push(Request(url))
+    sent = []
+    while (request := queue.pop()) is not None:
+        bench.sends(request)
+        sent.append(request)
+    bench.crawler.engine.paused = True  # type: ignore[union-attr]
+    for request in sent[:3]:
+        bench.answers(request)
+        bench.downloader.active.remove(request)
+        assert [timer.at for timer in bench.armed() if timer.function == queue._time_is_up] == [bench.now + 0.25]
+    queue._spider_closed()
+    assert bench.armed() == []
+
+
+def test_a_slot_has_room_again_whatever_a_listener_makes_of_an_answer(bench: Bench) -> None:
+    def breaks(*_: Any) -> None:
+        raise RuntimeError("broken")
+
+    queue = bench.queue()
+    for number in range(20):
+        queue.push(Request(f"http://a.test/{number}"))
+    sent = []
+    while (request := queue.pop()) is not None:
+        bench.sends(request)
+        sent.append(request)
+    bench.job.on_ended.insert(0, breaks)
+    with pytest.raises(RuntimeError, match="broken"):
+        bench.answers(sent[0])
+    bench.downloader.active.remove(sent[0])
+    assert queue.pop() is not None
+    assert queue.pop() is None
 
 
 @pytest.mark.filterwarnings("ignore:.*CONCURRENT_REQUESTS_PER_IP")

@@ -569,3 +569,15 @@ async def test_the_delay_counts_from_when_a_request_was_written(monkeypatch: pyt
     await sleep(0.02)
     assert slot.lastseen == 102.0
     slot.transferring.remove(request)
+
+
+def test_the_clock_is_that_of_the_site_that_is_named_last() -> None:
+    """A middleware may send a request by way of a service when its own host's clock has been looked up already."""
+    _, job, request = one_slot()
+    job.downloader.active.add(request)
+    assert [job.clock_of(request).host, job.host_of(request)] == ["a.test"] * 2
+    request.meta["scour_url"] = "http://b.test/"
+    assert [job.clock_of(request).host, job.host_of(request)] == ["b.test"] * 2
+    del request.meta["scour_url"]
+    assert [job.clock_of(request).host, job.host_of(request)] == ["a.test"] * 2
+    job.downloader.active.remove(request)

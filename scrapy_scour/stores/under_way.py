@@ -58,7 +58,7 @@ class UnderWay:
     def __init__(self) -> None:
         self.loads: dict[str, SlotLoad] = {}
         self.hosts: dict[str, int] = {}
-        self.places: dict[Hashable, Place] = {}
+        self.places: dict[Any, Place] = {}
 
     def __contains__(self, request: Hashable) -> bool:
         place = self.places.get(request)
