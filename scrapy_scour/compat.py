@@ -453,6 +453,7 @@ class _Handlers(dict[str, Any]):
         super().__init__()
         self._gate = gate
         self._slots = slots
+        self._pools: list[HTTPConnectionPool] = []
         for scheme, handler in handlers.items():
             self[scheme] = handler
 
@@ -466,12 +467,14 @@ class _Handlers(dict[str, Any]):
         super().__setitem__(scheme, handler)
 
     def _watch(self, pool: HTTPConnectionPool) -> None:
-        connect = getattr(pool, "_newConnection", None)
-        if "_newConnection" in vars(pool):
+        connect, code = getattr(pool, "_newConnection", None), getattr(pool.getConnection, "__code__", None)
+        if pool in self._pools:
             return
-        if connect is None or getattr(pool.getConnection, "__code__", None) is not _GET_CONNECTION_CODE:
+        self._pools.append(pool)
+        somebody_else = connect is None or "_newConnection" in vars(pool)
+        if somebody_else or code is None or code is not _GET_CONNECTION_CODE:
             pool.retryAutomatically = False
-        if connect is None:
+        if somebody_else:
             return
 
         def watched(key: Any, endpoint: Any) -> Deferred[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from scrapy.http import Headers
 from scrapy.statscollectors import DummyStatsCollector, MemoryStatsCollector, StatsCollector
 from scrapy.utils.test import get_crawler
+from twisted.web.client import HTTPConnectionPool
 
 from scrapy_scour import compat, stats
 
@@ -85,3 +88,21 @@ def test_counts_go_on_when_the_stats_are_replaced_or_somebody_listens(monkeypatc
     monkeypatch.setattr(StatsCollector, "inc_value", lambda self, key, count=1, **_: heard.append(key))
     stats.Counter(MemoryStatsCollector(get_crawler())).add(stats.PAGES)
     assert heard == [stats.PAGES.name]
+
+
+def test_a_pool_of_which_it_cannot_be_told_what_is_a_repeat_repeats_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose connections somebody else makes, and a Twisted that shows no code."""
+
+    def watched(pool: Any) -> Any:
+        compat._Handlers({"http": SimpleNamespace(_pool=pool)}, None, {})  # type: ignore[arg-type]
+        return pool
+
+    assert watched(HTTPConnectionPool(None)).retryAutomatically
+    taken: Any = HTTPConnectionPool(None)
+    taken._newConnection = connect = lambda key, endpoint: None
+    assert not watched(taken).retryAutomatically
+    assert taken._newConnection is connect
+    monkeypatch.setattr(compat, "_GET_CONNECTION_CODE", None)
+    hidden: Any = HTTPConnectionPool(None)
+    hidden.getConnection = partial(hidden.getConnection)
+    assert not watched(hidden).retryAutomatically
