@@ -471,10 +471,10 @@ class _Handlers(dict[str, Any]):
         if pool in self._pools:
             return
         self._pools.append(pool)
-        somebody_else = connect is None or "_newConnection" in vars(pool)
-        if somebody_else or code is None or code is not _GET_CONNECTION_CODE:
+        known = connect is not None and "_newConnection" not in vars(pool)
+        if not known or code is None or code is not _GET_CONNECTION_CODE:
             pool.retryAutomatically = False
-        if somebody_else:
+        if connect is None or not known:
             return
 
         def watched(key: Any, endpoint: Any) -> Deferred[Any]:
